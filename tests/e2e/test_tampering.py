@@ -261,6 +261,21 @@ def test_what_a_killed_driver_left_is_a_loose_end(made: Made, tmp_path: Path) ->
     assert loose == [("leftover", "longloop"), ("leftover", "nobody1")]
 
 
+def test_a_run_killed_right_after_its_end_is_vouched_for_by_the_registry(made: Made, tmp_path: Path) -> None:
+    """Its last events are durable and not signed yet; the next signed head of the registry covers its end."""
+    state = copied(made, tmp_path / "state")
+    app = App({**made.yard.env, "FLYBALL_STATE_DIR": str(state)})
+    entries, lines = list(app.journal.read("longloop")), list(app.journal.registered())
+    behind = {"longloop": (entries[-4].seq, entries[-4].hash), REGISTRY: (lines[0].n, lines[0].hash)}
+    app.close()
+    found = list[list[tuple[str, str]]]()
+    for name, head in behind.items():
+        (state / "heads" / f"{name or '@registry'}.json").unlink()
+        Heads(state / "heads", app.signer).note(name, *head, 1, at_once=True)
+        found.append([(one.kind, one.run) for one in looked_at(made, state).findings])
+    assert found == [[], [("head", "longloop")]]
+
+
 def test_a_run_that_is_driven_meanwhile_is_no_finding(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     agent = yard.script(coder=[{"write": {"calc.py": FIXED}, "sleep_s": 0.3}], critic=ACCEPTS)

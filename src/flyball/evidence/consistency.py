@@ -121,8 +121,9 @@ def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Ite
     """Heads are taken away, or behind a journal that nobody writes to."""
     if not records.has_key:
         return
+    vouched = _vouched(records)
     for told in runs:
-        yield from _unsigned_run(records, told)
+        yield from _unsigned_run(records, told, vouched.get(told.run.id, ""))
     if only is None and any(told.gone_on for told in runs) and records.heads.of(REGISTRY) is None:
         yield Finding(
             "head",
@@ -132,13 +133,20 @@ def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Ite
         )
 
 
-def _unsigned_run(records: Records, told: RunHistory) -> Iterator[Finding]:
+def _vouched(records: Records) -> dict[str, str]:
+    """The last events of ended runs, as the registry has them up to its own signed head."""
+    signed = records.heads.of(REGISTRY)
+    lines = records.journal.registered() if signed else ()
+    return {line.run: line.head for line in lines if signed and line.n <= signed.seq and line.kind == "ended"}
+
+
+def _unsigned_run(records: Records, told: RunHistory, vouched: str) -> Iterator[Finding]:
     run_id, driven = told.run.id, records.driven(told.run.id)
-    head, (seq, _) = records.heads.of(run_id), records.journal.head(run_id)
+    head, (seq, last) = records.heads.of(run_id), records.journal.head(run_id)
     if head is None and told.gone_on:
         text = f"Run {run_id} has no signed head, although it is at event {seq}: it was removed."
         yield Finding("head", run_id, seq, text)
-    elif not driven and (head is None or head.seq < seq):
+    elif not driven and last != vouched and (head is None or head.seq < seq):
         after = f"event {head.seq + 1}" if head else "event 1"
         text = (
             f"Run {run_id}: from {after} on nothing is signed, and no process runs it. Either its process was "
