@@ -267,6 +267,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
         (("import", str(yard.folder / "latin.md")), "latin.md, line 2: this is not UTF-8"),
         (("import", str(yard.folder / "gone.md")), "gone.md cannot be read"),
         (("add", "x", "--after", "gate:a b"), "gate:NAME"),
+        (("ls", "--state", "nonsense"), "not a state of a task"),
     ):
         done = yard.flyball("task", *words)
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, (
@@ -275,6 +276,18 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
         )
     left = [one["task"] for one in json.loads(yard.flyball("task", "ls", "--json").stdout)["waiting"]]
     assert (sorted(left), add(yard, "Another")) == (["T1", "T2", "T3"], "T5"), "T4 was cancelled"
+
+
+def test_up_reads_its_own_settings_anew_and_names_those_that_a_lane_keeps(yard: Yard) -> None:
+    process = up(yard)
+    wait(process, lambda: rows(yard, machine="cto", status="running"))
+    stop(process)
+    never = yard.flyball("up", "--set", 'up.schedule=["0 0 31 2 * X"]')
+    assert never.returncode == 2 and "matches some date" in never.stderr and never.stderr.count("\n") == 1
+    process = up(yard, "budget.usd=7", "up.parallel=3")
+    wait(process, lambda: rows(yard, machine="cto", status="running"))
+    lane = rows(yard, machine="cto")[0].run
+    assert f"Run {lane} keeps the settings it began with (budget; changed since)" in stop(process)
 
 
 def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:

@@ -30,6 +30,7 @@ from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.journal import Row
 from flyball.journal.database import alive
+from flyball.machines import shipped
 from flyball.reading.checklist import items, unreadable
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Ticket, circle, mailbox
@@ -252,6 +253,9 @@ def ls(
 ) -> None:
     """List waiting and started tasks."""
     root = require_repository(repo)
+    if state is not None and state not in (states := shipped("task").states):
+        raise UserError(f"'{state}' is not a state of a task. States: {', '.join(states)}.")
+    narrowed = any((state, stuck, escalated, failing, cto))
     state = "human_escalation" if escalated else "cto_intervention" if cto else state
     with open_app() as app:
         rows, waits = tasks.listing(app, root, state, stuck, failing)
@@ -263,7 +267,10 @@ def ls(
                 }
             )
             return
-        _print_tasks(waits, rows, app.backlog(root).held, app.clock.now())
+        if narrowed and not waits and not rows:
+            say("No task is like that. `flyball task ls` lists all tasks.")
+        else:
+            _print_tasks(waits, rows, app.backlog(root).held, app.clock.now())
 
 
 def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:

@@ -163,7 +163,7 @@ def task_text(given: str, cwd: Path) -> str:
             ) from None
     text = whole(text.strip().replace("\0", ""))
     if not text:
-        raise UserError('The task is empty. Describe it: flyball run "Fix the failing test".')
+        raise UserError('The task is empty. Describe what to do, for example "Fix the failing test".')
     if len(text) > TASK_MOST:
         raise UserError(
             f"The task has {len(text)} characters; the limit is {TASK_MOST}. Shorten it, or put it into a file of the repository and name that."
@@ -171,8 +171,10 @@ def task_text(given: str, cwd: Path) -> str:
     return text
 
 
-def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.RunBegan, Repo]:
-    """The first event of a new run, and the files it pins. `standing`: a lane of `flyball up`."""
+def resolve(
+    app: App, request: RunRequest, standing: bool = False
+) -> tuple[Repo, LoadedConfig, Machine, Settings]:
+    """The repository, machine and settings of a request. `standing`: a lane of `flyball up`. UserError if it cannot run."""
     repo = inspect_repo(request.repo)
     _check_place(app, repo)
     loaded = load(
@@ -189,6 +191,12 @@ def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.Run
     _check(app, request, loaded, repo, machine, settings)
     if machine.standing and not standing:
         raise UserError(f"'{machine.name}' {STANDING}")
+    return repo, loaded, machine, settings
+
+
+def launch(app: App, request: RunRequest, standing: bool = False) -> tuple[e.RunBegan, Repo]:
+    """The first event of a new run, and the files it pins."""
+    repo, loaded, machine, settings = resolve(app, request, standing)
     run_id = new_id()
     pinned = _pin(app, run_id, loaded, repo)
     began = e.RunBegan(

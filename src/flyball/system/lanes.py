@@ -11,15 +11,17 @@ import contextlib
 from msgspec.structs import replace
 
 from flyball.config import cron
+from flyball.config.schema import KEYS
 from flyball.core.standing import listens, makes_way, outranks, works
 from flyball.domain.results import Trigger
+from flyball.domain.settings import Settings
 from flyball.errors import AlreadyRunning, JournalError, UserError, WorkspaceError
 from flyball.journal import Message
 from flyball.journal.database import alive
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Backlog, Ticket, backlog, mailbox, ready
 from flyball.runtime.listeners import make_out_folder
-from flyball.runtime.start import RunRequest, launch
+from flyball.runtime.start import RunRequest, launch, resolve
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.run import Run
 from flyball.system import forge_watch, tasks
@@ -30,6 +32,15 @@ from flyball.system.webhook import Webhook
 from flyball.workspace import inspect_repo
 
 OBJECTIVE = "Work through the backlog."
+OWN = (
+    "parallel",
+    "schedule",
+    "health_us",
+    "webhook",
+    "github",
+    "github_label",
+    "poll_us",
+)  # no lane reads them
 
 
 class Lanes:
@@ -44,6 +55,7 @@ class Lanes:
         self.forge: forge_watch.ForgeWatch | None = None
         self.seen = forge_watch.NOTHING  # what GitHub said last
         self.webhook: Webhook | None = None
+        self.settings = Settings()
 
     # ---- coming and going ----
 
@@ -58,6 +70,7 @@ class Lanes:
                 f"`flyball up` is already running for {self.repo.root}. Stop it with `flyball down`, or look with `flyball ls`."
             ) from None
         make_out_folder(str(self.repo.root))  # before the first event: who listens to a run is settled there
+        _, _, _, self.settings = resolve(self.app, self.request, standing=True)
         for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
             if row.status != "ended":
                 self.supervisor.adopt(row.run)
@@ -68,7 +81,7 @@ class Lanes:
         self._open_sources()
 
     def _open_sources(self) -> None:
-        settings = self.runs[0].settings
+        settings = self.settings
         if settings.webhook:
             self.webhook = Webhook(settings.webhook, self.repo.root, self.app.env)
         self.forge = forge_watch.ForgeWatch(self.app, self.supervisor.driver, settings.poll_us)
@@ -85,6 +98,19 @@ class Lanes:
         run = self.supervisor.begin(began)
         self.lanes.append(run.id)
         return run.id
+
+    def outdated(self) -> dict[str, list[str]]:
+        """Lane -> the settings with which it began that are other ones now. What is `up`'s own is always as it is now."""
+        named = {row.field: key for key, row in KEYS.items()}
+        fields = [name for name in Settings.__struct_fields__ if name not in OWN]
+        return {
+            run.id: [
+                named.get(name, name.removesuffix("_us"))
+                for name in fields
+                if getattr(run.settings, name) != getattr(self.settings, name)
+            ]
+            for run in self.runs
+        }
 
     def run(self, lane: str) -> Run:
         return self.supervisor.driven[lane].run
@@ -112,7 +138,7 @@ class Lanes:
 
     @property
     def _look_at(self) -> int:
-        return self.checked + self.runs[0].settings.health_us if self.lanes else self.checked
+        return self.checked + self.settings.health_us
 
     # ---- giving work ----
 
@@ -201,7 +227,7 @@ class Lanes:
 
     @property
     def parallel(self) -> int:
-        return self.runs[0].settings.parallel if self.lanes else 1
+        return self.settings.parallel
 
     def outcomes(self) -> dict[str, str]:
         """What became of tickets, over all lanes."""
@@ -230,7 +256,7 @@ class Lanes:
         if self.forge is None or not self.lanes:
             return
         found = self.app.backlog(self.repo.root)
-        self.forge.want(forge_watch.wanted(self.runs[0].settings, self.repo, found))
+        self.forge.want(forge_watch.wanted(self.settings, self.repo, found))
         seen = self.forge.news()
         if seen is None:
             return
@@ -250,7 +276,7 @@ class Lanes:
     # ---- the clock ----
 
     def _schedule(self) -> list[cron.Line]:
-        return [cron.parse(line) for line in self.runs[0].settings.schedule] if self.lanes else []
+        return [cron.parse(line) for line in self.settings.schedule]
 
     def _fire(self) -> None:
         """Leave a trigger for each schedule whose time has come, unless the last one still waits."""
