@@ -193,7 +193,7 @@ def test_an_answer_is_left_once_for_exactly_what_was_shown(place: Place, client:
     (left,) = mail(place)
     assert (left.verb, left.text, left.how) == ("answer", "The second\none", "page")
     after = client.ask("GET", got.heads["Location"])
-    assert "Answer saved: The second one." in after.text and "flyball resume" in after.text
+    assert 'Answer saved: "The second one".' in text_of(after.text) and "flyball resume" in after.text
     place.fb("resume", "@last")
     taken = [entry for entry in place.fb("log", "@last", "--json").lines if entry["is"] == "Answered"]
     assert [(one["text"], one["how"]) for one in taken] == [("The second\none", "page")]
