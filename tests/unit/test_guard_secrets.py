@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from flyball.guard.secrets import MOST_TOIL, find_in_lines, find_secret, find_secrets, redact
+from flyball.guard.secrets import COST_MOST, find_in_lines, find_secret, find_secrets, redact
 
 # Nothing here is or was a credential; each is written in pieces.
 RANDOM = "Xk9mP2vLq8Rt5Wy7" + "Zb3C"
@@ -285,7 +285,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("most", [MOST_TOIL, 0])
+@pytest.mark.parametrize("most", [COST_MOST, 0])
 @pytest.mark.parametrize("seed", range(10))
 def test_a_line_of_json_stays_json_whatever_is_said_in_it(seed: int, most: int) -> None:
     draw = random.Random(seed)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from flyball.guard.secrets import MOST_TOIL, find_in_lines, find_secrets, redact
+from flyball.guard.secrets import COST_MOST, find_in_lines, find_secrets, redact
 
 
 class ShownDiff(Struct, frozen=True):
@@ -21,14 +21,14 @@ _FILE = "diff --git "
 _HUNK = re.compile(r"(@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?)(.*)", re.DOTALL)
 _NEW_NAME, _OLD_NAME = "+++ b/", "--- a/"
 WHOLE_LINE = 1 << 40
-_MILLION, _LEAST_TOIL = 1_000_000, 2_000
+_MILLION, _COST_LEAST = 1_000_000, 2_000
 
 Span = tuple[int, int, str]  # of a line: from, to, the rule that found a secret there
 
 
 def redact_diff(text: str) -> ShownDiff:
     """The diff with every secret replaced by its rule. A line keeps its `+`, `-` or space, and no line is lost."""
-    parts = [_redacted(lines, _toil(lines, len(text))) for lines in _files(text.split("\n"))]
+    parts = [_redacted(lines, _cost(lines, len(text))) for lines in _files(text.split("\n"))]
     return ShownDiff("\n".join(part.text for part in parts), sum(part.redacted for part in parts))
 
 
@@ -41,13 +41,13 @@ def _files(lines: Sequence[str]) -> Iterable[list[str]]:
     yield list(lines[start:])
 
 
-def _toil(lines: Sequence[str], whole: int) -> int:
-    """The share of one file in what a whole diff may cost (see `MOST_TOIL`)."""
-    share = MOST_TOIL * min(sum(map(len, lines)), _MILLION) // max(min(whole, _MILLION), 1)
-    return max(share, _LEAST_TOIL)
+def _cost(lines: Sequence[str], whole: int) -> int:
+    """The share of one file in what a whole diff may cost (see `COST_MOST`)."""
+    share = COST_MOST * min(sum(map(len, lines)), _MILLION) // max(min(whole, _MILLION), 1)
+    return max(share, _COST_LEAST)
 
 
-def _redacted(lines: list[str], toil: int) -> ShownDiff:
+def _redacted(lines: list[str], most: int) -> ShownDiff:
     """One file of a diff. Its old and its new text are searched, each as a whole, for a secret may take many lines."""
     first = next((number for number, line in enumerate(lines) if _HUNK.match(line)), len(lines))
     path = _path(lines[:first])
@@ -56,7 +56,7 @@ def _redacted(lines: list[str], toil: int) -> ShownDiff:
     spans: dict[int, set[Span]] = defaultdict(set)
     for other in "+-":
         side = [(number, line) for number, (mark, line) in enumerate(body) if mark != other]
-        for number, span in _spans(path, side, toil):
+        for number, span in _spans(path, side, most):
             spans[number].add(span)
     shown = [mark + _without(line, spans.get(number, ())) for number, (mark, line) in enumerate(body)]
     text = "\n".join(([head] if first else []) + shown)
@@ -74,10 +74,10 @@ def _split(line: str) -> tuple[str, str]:
     return (hunk[1], hunk[2]) if hunk else (line[:1], line[1:])
 
 
-def _spans(path: str, lines: Sequence[tuple[int, str]], toil: int) -> Iterable[tuple[int, Span]]:
+def _spans(path: str, lines: Sequence[tuple[int, str]], most: int) -> Iterable[tuple[int, Span]]:
     """Every secret, by line. A line that the guard refuses is left out as a whole if no part of it stands out."""
     at, covered = 0, set[int]()
-    secrets = iter(find_secrets("\n".join(line for _, line in lines), path, most=toil))
+    secrets = iter(find_secrets("\n".join(line for _, line in lines), path, most=most))
     secret = next(secrets, None)
     for number, line in lines:
         while secret and secret.start <= at + len(line):

@@ -32,8 +32,8 @@ WINDOW = 10_000
 OVERLAP = 500
 """A longer line is read in overlapping windows."""
 
-MOST_TOIL = 48_000
-"""How much of a million characters is checked in detail (see `toil`). In the rest, everything suspicious is redacted."""
+COST_MOST = 48_000
+"""How much of a million characters is checked in detail (see `cost`). In the rest, everything suspicious is redacted."""
 
 URLS = ("://", "jdbc:oracle", "@tcp(", "@unix(")
 """Every URL with a password contains one of these."""
@@ -80,7 +80,7 @@ def find_in_lines(path: str, lines: Iterable[tuple[int, str]]) -> Iterable[tuple
             yield number, rule
 
 
-def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Secret]:
+def find_secrets(text: str, path: str = "", *, most: int = COST_MOST) -> list[Secret]:
     """Every secret in a text, in order. Overlapping ones are one, with the rule of the first."""
     plain = visible(text)
     if plain is None:
@@ -89,7 +89,7 @@ def find_secrets(text: str, path: str = "", *, most: int = MOST_TOIL) -> list[Se
 
 
 def _secrets_of(text: str, path: str, most: int) -> list[Secret]:
-    secrets = _merged(_everywhere(path, text, _Care(text, most)))
+    secrets = _merged(_everywhere(path, text, _Budget(text, most)))
     parts = within_strings(text, [(one.start, one.end) for one in secrets])
     return _merged(Secret(one.rule, *part) for one, some in zip(secrets, parts, strict=True) for part in some)
 
@@ -104,7 +104,7 @@ def _merged(secrets: Iterable[Secret]) -> list[Secret]:
     return kept
 
 
-def redact(text: str, path: str = "", *, most: int = MOST_TOIL) -> str:
+def redact(text: str, path: str = "", *, most: int = COST_MOST) -> str:
     """The text with every secret replaced by the name of its rule."""
     out: list[str] = []
     at = 0
@@ -114,24 +114,24 @@ def redact(text: str, path: str = "", *, most: int = MOST_TOIL) -> str:
     return "".join((*out, text[at:]))
 
 
-class _Care:
+class _Budget:
     """The budget for checking a text in detail: a text full of names must not block everything."""
 
     def __init__(self, text: str, most: int) -> None:
         self.left = most * max(len(text), 1_000_000) // 1_000_000
 
     def reaches(self, line: str) -> bool:
-        self.left -= toil(line)
+        self.left -= cost(line)
         return self.left >= 0
 
 
-def toil(line: str) -> int:
+def cost(line: str) -> int:
     """The cost of checking a line: itself, what may be encoded, and most of all every name that suggests a secret."""
     names = len(patterns.CORE.findall(line)) + line.count("-u") if _hints(line) else 0
     return 1 + 2 * len(patterns.B64.findall(line)) + 3 * names + 2 * (names > 0)
 
 
-def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[Secret]:
+def _everywhere(path: str, text: str, budget: _Budget, depth: int = 0) -> Iterable[Secret]:
     """Lines end at "\\n" only: other line breaks may be part of JSON."""
     yield from _private_keys(text)
     for match in patterns.LINE.finditer(text):
@@ -140,10 +140,10 @@ def _everywhere(path: str, text: str, care: _Care, depth: int = 0) -> Iterable[S
         for secret in below_name(before, line):
             yield Secret(secret.rule, start + secret.start, start + secret.end)
         if could_hold_secret(path, line):
-            if care.left < 0:
-                yield from _hastily(text, start)
+            if budget.left < 0:
+                yield from _suspicions(text, start)
                 return
-            for secret in _as_written(path, line, care, depth):
+            for secret in _as_written(path, line, budget, depth):
                 yield Secret(secret.rule, start + secret.start, start + secret.end)
 
 
@@ -160,7 +160,7 @@ def below_name(before: str, line: str) -> Iterable[Secret]:
         yield Secret(f"generic-{kind}", start, start + len(text))
 
 
-def _hastily(text: str, start: int) -> Iterable[Secret]:
+def _suspicions(text: str, start: int) -> Iterable[Secret]:
     """From here on, everything that could be a secret, without a closer check."""
     rest = text[start:]
     for secret in _providers(rest):
@@ -170,27 +170,27 @@ def _hastily(text: str, start: int) -> Iterable[Secret]:
             yield Secret("generic-secret", start + match.start("value"), start + match.end("value"))
 
 
-def _as_written(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
+def _as_written(path: str, line: str, budget: _Budget, depth: int) -> Iterable[Secret]:
     """In a line as it is, and in its unescaped text: agents write lines of JSON."""
     escaped = depth < MOST_ESCAPED and "\\" in line and patterns.ESCAPED.search(line) is not None
     if escaped:
-        yield from _unescaped(path, line, care, depth)
+        yield from _unescaped(path, line, budget, depth)
     if escaped and patterns.DOCUMENT.match(line):
         return
-    yield from _weighed(path, line, care)
+    yield from _weighed(path, line, budget)
 
 
-def _weighed(path: str, line: str, care: _Care) -> Iterable[Secret]:
-    if care.reaches(line):
+def _weighed(path: str, line: str, budget: _Budget) -> Iterable[Secret]:
+    if budget.reaches(line):
         yield from chain(_providers(line), _beside_names(path, line), _disguised(line))
     else:
-        yield from _hastily(line, 0)
+        yield from _suspicions(line, 0)
 
 
-def _unescaped(path: str, line: str, care: _Care, depth: int) -> Iterable[Secret]:
+def _unescaped(path: str, line: str, budget: _Budget, depth: int) -> Iterable[Secret]:
     plain = patterns.ESCAPED.sub(lambda m: "\\" + BLANKS.get(m.group(1), m.group(1)), line)
     pieces = Pieces(plain, [(m.start(), m.start() + 1) for m in patterns.ESCAPED.finditer(line)])
-    for secret in _everywhere(path, pieces.text, care, depth + 1):
+    for secret in _everywhere(path, pieces.text, budget, depth + 1):
         start, end = pieces.span(secret.start, secret.end)
         first = secret.start == pieces.begins[pieces.at(secret.start)]
         whole = first and start > 0 and line[start - 1] == "\\"
@@ -213,10 +213,10 @@ def could_hold_secret(path: str, line: str) -> bool:
 
 def _in_line(path: str, line: str) -> Iterable[Secret]:
     yield from (secret for secret in _private_keys(line) if not _only_named(secret, path, line))
-    care = _Care(line, MOST_TOIL)
-    yield from _weighed(path, line, care)
+    budget = _Budget(line, COST_MOST)
+    yield from _weighed(path, line, budget)
     if "\\" in line and patterns.ESCAPED.search(line):
-        yield from (f for f in _unescaped(path, line, care, 0) if not _only_named(f, path, line))
+        yield from (f for f in _unescaped(path, line, budget, 0) if not _only_named(f, path, line))
 
 
 def _only_named(secret: Secret, path: str, line: str) -> bool:

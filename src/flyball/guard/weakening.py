@@ -113,8 +113,8 @@ def _went_elsewhere(edit: Edit, others: Sequence[Edit]) -> bool:
         name, size = edit.file.rpartition("/")[2], edit.change.lines_deleted
         return any(e.file.endswith("/" + name) and e.change.lines_added >= size for e in kept)
     removed = _texts(edit.removed)
-    tongue = language(edit.file)
-    names = Counter(names_of_tests(removed, tongue))
+    lang = language(edit.file)
+    names = Counter(names_of_tests(removed, lang))
     arrived = _arrived(names, kept)
     return bool(names) and not names - Counter(names_of_tests(arrived)) and not _loss(removed, arrived)
 
@@ -125,11 +125,11 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
         if change.op == "modify" and is_test(edit.file) and change.lines_deleted > change.lines_added:
             yield Weakness("a test gets shorter, and its text is unknown")
         return
-    tongue = language(edit.file)
-    removed = [line for _, line in _code([(0, line) for line in _texts(edit.removed)], tongue)]
-    added = _code(_numbered(edit.added), tongue)
+    lang = language(edit.file)
+    removed = [line for _, line in _code([(0, line) for line in _texts(edit.removed)], lang)]
+    added = _code(_numbered(edit.added), lang)
     plain = [line for _, line in added]
-    yield from _switched_off(removed, added, tongue)
+    yield from _switched_off(removed, added, lang)
     yield from _overwritten(edit)
     if change.op == "add":
         return
@@ -139,9 +139,9 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
         yield Weakness("an assertion cannot fail or is not reached", ends)
     if _idle_catches(plain) > _idle_catches(removed):
         yield Weakness("a failure is swallowed")
-    gone = Counter(names_of_tests(removed, tongue)) - Counter(names_of_tests(plain, tongue))
+    gone = Counter(names_of_tests(removed, lang)) - Counter(names_of_tests(plain, lang))
     arrived = _arrived(gone, others)
-    lost = list(_lost_tests(removed, plain, arrived, tongue))
+    lost = list(_lost_tests(removed, plain, arrived, lang))
     yield from lost
     loss = _loss(removed, [*plain, *arrived])
     if loss and loss != CANNOT_FAIL:
@@ -166,8 +166,8 @@ def _pieces(line: str) -> Iterable[str]:
     return (whole[at : at + PIECE] for at in range(0, max(len(whole) - OVERLAP, 1), PIECE - OVERLAP))
 
 
-def _code(lines: Sequence[Line], tongue: Language) -> list[Line]:
-    mark = ("#",) if tongue in ("python", "ruby", "elixir") else ("//", "/*", "*")
+def _code(lines: Sequence[Line], lang: Language) -> list[Line]:
+    mark = ("#",) if lang in ("python", "ruby", "elixir") else ("//", "/*", "*")
     return [(n, line) for n, line in lines if line.strip() and not line.strip().startswith(mark)]
 
 
@@ -190,14 +190,14 @@ _GAINED = (
 _TEXT = Lazy(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
-def _switched_off(removed: Sequence[str], added: Sequence[Line], tongue: Language) -> Iterable[Weakness]:
+def _switched_off(removed: Sequence[str], added: Sequence[Line], lang: Language) -> Iterable[Weakness]:
     """Marks that keep tests from running, hooks that change how they end, and assertions that are replaced."""
-    before = [_unquoted(line, tongue) for line in removed]
-    after = [(number, _unquoted(line, tongue)) for number, line in added]
-    yield from _more("a test is skipped", patterns.SKIPS[tongue], before, after)
-    is_new = any(names_of_tests([line], tongue) for _, line in added)
-    if tongue in patterns.CONDITIONS and not is_new:  # a new test may need a platform or a service
-        yield from _more("a test is skipped conditionally", patterns.CONDITIONS[tongue], before, after)
+    before = [_unquoted(line, lang) for line in removed]
+    after = [(number, _unquoted(line, lang)) for number, line in added]
+    yield from _more("a test is skipped", patterns.SKIPS[lang], before, after)
+    is_new = any(names_of_tests([line], lang) for _, line in added)
+    if lang in patterns.CONDITIONS and not is_new:  # a new test may need a platform or a service
+        yield from _more("a test is skipped conditionally", patterns.CONDITIONS[lang], before, after)
     yield from _more("a hook changes which tests run or how they end", patterns.HOOKS, removed, added)
     yield from _more("an assertion or a test is replaced", patterns.REPLACED, removed, added)
 
@@ -231,9 +231,9 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else -1
 
 
-def _unquoted(line: str, tongue: Language) -> str:
+def _unquoted(line: str, lang: Language) -> str:
     """Quoted text is no mark, except in Catch2, which writes its marks as text."""
-    return line if tongue == "cpp" else _TEXT.sub('""', line)
+    return line if lang == "cpp" else _TEXT.sub('""', line)
 
 
 def _idle_catches(lines: Sequence[str]) -> int:
@@ -243,20 +243,20 @@ def _idle_catches(lines: Sequence[str]) -> int:
 # --- tests and assertions that are lost
 
 
-def names_of_tests(lines: Iterable[str], tongue: Language = "other") -> list[str]:
+def names_of_tests(lines: Iterable[str], lang: Language = "other") -> list[str]:
     """The tests that these lines define; Go's have a capital letter."""
-    pattern = patterns.PYTHON_NAME if tongue == "python" else patterns.NAMES
+    pattern = patterns.PYTHON_NAME if lang == "python" else patterns.NAMES
     names = [next(name for name in m.groups() if name is not None) for x in lines if (m := pattern.search(x))]
-    return [name for name in names if tongue != "go" or name[:1].isupper()]
+    return [name for name in names if lang != "go" or name[:1].isupper()]
 
 
 def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
     """The lines of tests with these names that other files gained."""
     arrived: list[str] = []
     for other in others if names else ():
-        wanted, tongue = False, language(other.file)
+        wanted, lang = False, language(other.file)
         for _, line in _numbered(other.added):
-            begins = names_of_tests([line], tongue)
+            begins = names_of_tests([line], lang)
             wanted = begins[0] in names if begins else wanted
             if wanted:
                 arrived.append(line)
@@ -264,10 +264,10 @@ def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
 
 
 def _lost_tests(
-    removed: Sequence[str], added: Sequence[str], arrived: Sequence[str], tongue: Language
+    removed: Sequence[str], added: Sequence[str], arrived: Sequence[str], lang: Language
 ) -> Iterable[Weakness]:
-    gone, fresh = Counter(names_of_tests(removed, tongue)), Counter(names_of_tests(added, tongue))
-    missing, new = gone - fresh - Counter(names_of_tests(arrived, tongue)), fresh - gone
+    gone, fresh = Counter(names_of_tests(removed, lang)), Counter(names_of_tests(added, lang))
+    missing, new = gone - fresh - Counter(names_of_tests(arrived, lang)), fresh - gone
     if missing.total() > new.total() and not _became_rows(removed, added):
         yield Weakness(f"{min(missing)} is deleted", at_gate=True)
     marks = _count(patterns.MARKS, removed) - _count(patterns.MARKS, added)

@@ -333,10 +333,10 @@ def _lookup(profile: Profile, name: str) -> Flag | None:
     matches = [flag for key, flag in profile.flags.items() if key.startswith(name)]
     if not matches:
         return None
-    gravest = max(matches, key=lambda flag: SEVERITY[flag.verdict])
-    if gravest.verdict != "allow":
-        return gravest
-    return gravest if len(matches) == 1 and not runs_code(profile.name) else None
+    strictest = max(matches, key=lambda flag: SEVERITY[flag.verdict])
+    if strictest.verdict != "allow":
+        return strictest
+    return strictest if len(matches) == 1 and not runs_code(profile.name) else None
 
 
 def _cluster(profile: Profile, arg: Arg, queue: list[Arg], given: Arguments) -> None:
