@@ -233,6 +233,25 @@ def test_a_change_that_the_guard_stopped_is_not_called_no_change(verdict: str) -
     assert "changed ci.yml" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("findings", "shown"),
+    [
+        (
+            [e.Finding(file="a.py", line=2, severity="high", text="Swapped.")],
+            "1 finding: a.py:2 (high): Swapped.",
+        ),
+        ([e.Finding(text="One."), e.Finding(text="Two.")], "2 findings: (medium): One.; (medium): Two."),
+        (
+            [e.Finding(id="F1", status="fixed"), e.Finding(id="F2", status="accepted")],
+            "F1 fixed, F2 accepted",
+        ),
+    ],
+)
+def test_the_findings_of_a_review_are_shown(findings: list[e.Finding], shown: str) -> None:
+    ruling = e.Ruling(verdict="allow")
+    assert shown in told_of(ruling, claim=e.Claim(findings=tuple(findings)))[0]
+
+
 def test_a_coder_that_changed_nothing_is_reported() -> None:
     assert NO_CHANGE in told_of(e.Ruling(verdict="allow"))[-1]
     assert NO_CHANGE not in told_of(e.Ruling(verdict="allow"), changed=("a",))[-1]

@@ -23,6 +23,7 @@ from flyball.views.text import (
     cost_text,
     cost_usd,
     day_and_clock,
+    finding_text,
     first_few,
     one_line,
     plural,
@@ -150,6 +151,7 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("risk", _risk(run)),
         ("breakpoints", ", ".join(run.settings.breakpoints)),
         ("changed", _changed(run)),
+        *_findings(run),
         ("branch", (known["branch"] or "") if run.checkout.changed else ""),
         ("pull request", run.checkout.pull_request),
         ("certificate", known["certificate_file"] or ""),
@@ -163,6 +165,12 @@ def _risk(run: Run) -> str:
     return (
         f"{RISKS.get(found.tier, '')} (tier {found.tier}): {found.tier_why}" if found and found.tier else ""
     )
+
+
+def _findings(run: Run) -> list[tuple[str, str]]:
+    """The ledger of a review, the latest of a long one."""
+    lines = [f"{finding.id} {finding.status}, {finding_text(finding)}" for finding in run.findings[-10:]]
+    return [("" if number else "findings", line) for number, line in enumerate(lines)]
 
 
 def _changed(run: Run) -> str:

@@ -23,9 +23,11 @@ from flyball.views.text import (
     cost,
     cost_text,
     cost_usd,
+    finding_text,
     first_few,
     last_words,
     one_line,
+    plural,
 )
 
 
@@ -412,18 +414,27 @@ def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
         f"{first_few(turn.undone)} restored (read-only role)" if turn.undone else "",
         one_line(turn.reported[0]).rstrip(".") if turn.reported else "",
         claim.replace("_", " "),
+        _findings(turn.claim.findings),
         dollars(turn.usage.cost_uusd) if turn.usage.cost_uusd else "",
         elapsed(took_us),
         refused,
     ]
     words = last_words(turn.message, 120)
     message = f"  “{words}”" if words else ""
-    if not any(parts[:4]):
+    if not any(parts[:5]):
         writes = act is not None and act.do.partition(":")[2] in WRITERS and turn.tree == act.tree
         parts.insert(
             0, "asked a question" if turn.claim.ask else "no files changed" if writes else "finished"
         )
     return f"{name}: {', '.join(part for part in parts if part)}{message}", 2, ""
+
+
+def _findings(findings: tuple[e.Finding, ...]) -> str:
+    """What a review raised, and what it says of what was raised before."""
+    raised = [finding_text(finding) for finding in findings if not finding.id or finding.text]
+    known = [f"{finding.id} {finding.status}" for finding in findings if finding.id and not finding.text]
+    count = f"{plural(len(raised), 'finding')}: {'; '.join(raised[:3])}" if raised else ""
+    return ", ".join(part for part in (count, first_few(known)) if part)
 
 
 def _proof(act: e.Act | None, proof: e.ProofEnded, took_us: int, names: str) -> Words:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from flyball.domain.results import Finding
 from flyball.domain.settings import SECOND, dollars, without_model
 from flyball.reading.terminal import plain, whole
 from flyball.state.run import Run
@@ -55,6 +56,12 @@ def iso(at: int) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def finding_text(finding: Finding) -> str:
+    """A finding on one line: where it is, how grave, and what is wrong."""
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return one_line(f"{f'{place} ' if place else ''}({finding.severity}): {finding.text}", 160)
 
 
 def first_few(names: Sequence[str], limit: int = 5) -> str:
