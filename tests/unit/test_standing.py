@@ -181,6 +181,17 @@ def test_a_risky_plan_waits_for_a_yes(verb: str, path: str) -> None:
     assert played.run.plan.outcomes["T1"] == ("dropped" if path == "IDLE" else "done c1")
 
 
+def test_to_go_on_from_a_breakpoint_is_no_approval_of_the_plan() -> None:
+    script = Script(agent__planner=planner(RISKY), run__task=[ended()])
+    given = replace(begun("cto").settings, breakpoints=("PLANNING",))
+    played = triggered(start(script, replace(begun("cto", commit="c0"), settings=given)).go_on())
+    assert played.run.stop is not None and played.run.stop.code == "wait.breakpoint"
+    said(played, "go-on")
+    assert played.run.stop.code == "wait.approval" and not played.run.plan.approved
+    assert played.run.question is not None and "It needs your approval: It is T2." in played.run.question.text
+    assert said(played, "proceed").run.state == "IDLE"
+
+
 def test_the_answers_to_a_plan_are_offered_once_each() -> None:
     """`approve`, `go-on` and `reject` are other words for the same, and are taken too."""
     question = triggered(lane(plans=(RISKY, PLAIN))).run.question

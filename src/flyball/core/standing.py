@@ -82,7 +82,7 @@ def hear_parked(events: Events, plan: Plan) -> Events:
     assert plan.trigger is not None
     _begin(events, plan.trigger, interrupts=False, assessment=plan.assessment)
     follow(events, "trigger", reason=f"{plan.trigger.kind}: {plan.trigger.text[:200]}")
-    return follow(events, "approval", past_breakpoint=True, reason="another lane has made the plan")
+    return follow(events, "approval", reason="another lane has made the plan")
 
 
 def _begin(

@@ -283,7 +283,7 @@ def _answered(run: Run, event: e.Answered) -> Run:
         evidence = replace(evidence, rejected="")
     path, plan = replace(run.path, answered_by=event.who), run.plan
     if run.machine.supervises:
-        yes = event.verb in ("proceed", "approve", "go-on")
+        yes = run.here.act == "ask" and event.verb in ("proceed", "approve", "go-on")
         turns = 0 if stop and stop.code == "limit.actions" else plan.turns
         plan = replace(plans.renewed(plan), approved=plan.approved or yes, failures=0, turns=turns)
         plan = replace(plan, replanned=False, halt=plan.halt if plan.act else None)
