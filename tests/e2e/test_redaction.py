@@ -58,7 +58,15 @@ EXITS = (
         ("ls", "--json"),
     ),
     *(("show",), ("show", "--json"), ("show", "--prompt", "1"), ("why",), ("why", "--json"), ("log",)),
-    *(("log", "--json"), ("log", "--output"), ("log", "--format", "events"), ("stats",), ("brief",)),
+    *(
+        ("log", "--json"),
+        ("log", "--output"),
+        ("log", "--format", "events"),
+        ("stats",),
+        ("brief",),
+        ("watch",),
+        ("watch", "--json"),
+    ),
 )
 NO_RUN = ("inbox", "ls", "stats", "brief")
 
@@ -84,7 +92,7 @@ def test_a_secret_that_the_guard_blocks_is_shown_nowhere(
     assert person.code() == 0 and hidden.encode() not in person.screen
     place.fb("export", "@last", "--out", str(tmp_path / "run.json"))
     assert hidden not in (tmp_path / "run.json").read_text()
-    kept = [file for file in place.state.rglob("*") if file.is_file() and file.name != "script"]
+    kept = [file for file in place.state.rglob("*") if file.is_file() and not file.name.startswith("script")]
     assert [file for file in kept if hidden.encode() in file.read_bytes()] == [], (
         "the script is the user's own"
     )
