@@ -15,12 +15,13 @@ import contextlib
 import functools
 import os
 import re
+import select
 import shutil
 import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -117,11 +118,15 @@ class Git(Struct, frozen=True):
         return replace(self, work_tree=work_tree or self.work_tree, index=index or self.index)
 
 
+READ_BYTES = 1 << 17
+
+
 class Running:
     """A git process with open pipes. It ends when this object is closed or collected, or after `TIMEOUT_S` of silence."""
 
     def __init__(self, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._what = f"git {args[0]} in {cwd}"
+        self._output = bytearray()  # read, and not yet taken
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (a pipe that nobody reads could fill)
         try:
             self._process = subprocess.Popen(
@@ -149,32 +154,40 @@ class Running:
 
     def line(self) -> bytes:
         """The next line of the output, without its end."""
-        line = self._read(lambda out: out.readline())
-        if not line.endswith(b"\n"):
-            raise self._failure()
-        return line[:-1]
+        while (end := self._output.find(b"\n")) < 0:
+            if not self._more():
+                raise self._failure()
+        return self._take(end + 1)[:-1]
 
     def exactly(self, count: int) -> bytes:
         """The next `count` bytes of the output."""
-        data = self._read(lambda out: out.read(count))
+        data = self.read_up_to(count)
         if len(data) < count:
             raise self._failure()
         return data
 
     def read_up_to(self, most: int) -> bytes:
         """The next `most` bytes of the output, or all that come before its end."""
-        return self._read(lambda out: out.read(most))
+        while len(self._output) < most and self._more():
+            pass
+        return self._take(most)
 
-    def _read(self, how: Callable[[IO[bytes]], bytes]) -> bytes:
+    def _more(self) -> bool:
+        """Wait for more output; False at its end."""
         stdout = self._process.stdout
         assert stdout is not None
-        timer = threading.Timer(TIMEOUT_S, self._process.kill)
-        timer.daemon = True
-        timer.start()
-        try:
-            return how(stdout)
-        finally:
-            timer.cancel()
+        silence = select.poll()
+        silence.register(stdout, select.POLLIN)
+        if not silence.poll(TIMEOUT_S * 1000):
+            self._process.kill()
+        data = os.read(stdout.fileno(), READ_BYTES)
+        self._output += data
+        return bool(data)
+
+    def _take(self, count: int) -> bytes:
+        data = bytes(self._output[:count])
+        del self._output[:count]
+        return data
 
     def end(self) -> Answer:
         """Close it; its exit status and what it complained about."""
