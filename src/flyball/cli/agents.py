@@ -38,7 +38,12 @@ RUNS_LIMIT = 200
 @click.command(epilog=examples("flyball agents ls", "flyball agents ls --json"))
 @JSON
 def ls(as_json: bool = False) -> None:
-    """List the agents: installed or not, version, login, and what each can do."""
+    """List the agents: installed or not, version, login, and what each can do.
+
+    mcp: it reports with Flyball's tools. hooks, asks: its tool calls pass the guard. defers: a call waits for your answer
+    without a process. interrupt: its turn can be ended in an orderly way. resume: its sessions continue. cost, tokens: what
+    it reports of a turn. budget: a budget stops it within a turn.
+    """
     from flyball.agents.accounts import statuses
     from flyball.config.plugins import plugins
     from flyball.config.values import NAMED, WITH
