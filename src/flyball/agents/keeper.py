@@ -40,7 +40,7 @@ def main(directory: str) -> int:
 
 
 def keep(directory: str, tell: int) -> int:
-    """Everything that can be refused comes before the claim; after it only exit.json speaks."""
+    """Check everything before the claim; after it, problems are reported in exit.json only."""
     try:
         mask = settle(directory)
         with open("spec.json", encoding="utf-8") as file:

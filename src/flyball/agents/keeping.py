@@ -61,7 +61,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def join_new_keyring() -> None:
-    """Leave the person's session keyring (tickets, disk keys), which every child would inherit."""
+    """Leave the person's session keyring (tickets, disk keys), which every child process would inherit."""
     number = KEYCTL.get(os.uname().machine) if sys.platform == "linux" else None
     if number:
         ctypes.CDLL(None).syscall(number, 1, None)  # KEYCTL_JOIN_SESSION_KEYRING, without a name
@@ -111,7 +111,7 @@ class Keeper:
         self.leave()
 
     def share_login(self, login: Login) -> None:
-        """A disk that is full or a folder that is gone must not end the agent: what is not done now is done later."""
+        """A full disk or a removed folder must not end the agent: what fails now is tried again later."""
         try:
             login.share()
         except OSError as fault:
@@ -126,7 +126,7 @@ class Keeper:
         signal.signal(signal.SIGTERM, self.on_signal)
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        if number == signal.SIGTERM:  # the computer goes down
+        if number == signal.SIGTERM:  # the computer shuts down
             self.end("orphaned")
 
     # ---- the process
@@ -169,7 +169,7 @@ class Keeper:
         os._exit(127)
 
     def serve_proxy(self, way_in: socket.socket) -> None:
-        """In a thread that ends with us. Its faults are its own: the agent then reaches nothing."""
+        """Runs in a thread of the keeper. If it fails, the agent reaches no host."""
         import threading
 
         if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Keeper:
             hold_to(self.spec["processes"])
 
     def children(self) -> bool:
-        """Bury the dead. False when no child is left, and so (we are subreaper) no descendant."""
+        """Reap ended children. False when none is left; as the keeper is a subreaper, then no descendant is left either."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -213,7 +213,7 @@ class Keeper:
             self.status = os.waitstatus_to_exitcode(status)
             self.end("exit")
 
-    # ---- hearing
+    # ---- input
 
     def wait(self, patience_s: float) -> None:
         poll = select.poll()
@@ -245,9 +245,9 @@ class Keeper:
         try:
             client, _ = self.door.accept()
         except OSError:
-            return  # who knocked has gone
+            return  # the caller has hung up
         if is_below(peer(client), os.getpid()):
-            client.close()  # the kept do not give orders to their keeper
+            client.close()  # the act's own processes may not give orders
             return
         client.setblocking(False)
         self.clients[client.fileno()] = (client, bytearray())
@@ -271,7 +271,7 @@ class Keeper:
     def dismiss(self, fd: int) -> None:
         self.clients.pop(fd)[0].close()
         if not self.clients:
-            self.hold = False  # who comes next says it again; else a clock could stand forever
+            self.hold = False  # the next driver asks again; else a clock could be stopped for ever
 
     def obey(self, line: bytes) -> None:
         try:
@@ -308,7 +308,7 @@ class Keeper:
             self.count_heads(self.spec["processes"])
 
     def count_heads(self, most: int) -> None:
-        """Few tasks in the whole system are few in here, and that is quickly read."""
+        """Whether the whole system has few tasks, which is quick to read: then the act has few too."""
         self.crowd_at = time.monotonic() + CROWD_EVERY_S
         if tasks() > most and len(descendants(os.getpid())) > most:
             self.error = f"it had more than {most} processes at once"
@@ -329,7 +329,7 @@ class Keeper:
     # ---- ending
 
     def end(self, reason: str, now: bool = False) -> None:
-        """The first reason stands; a later call can only make it quicker."""
+        """Only the first call gives the reason; a later one can only shorten the wait."""
         grace = 0.0 if now else min(GRACE_MOST_S, self.spec.get("grace_s", GRACE_MOST_S))
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
         self.reason = self.reason or reason
@@ -347,7 +347,7 @@ class Keeper:
                     self.send(pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Stop first, kill when no new one appears: what is stopped cannot fork."""
+        """Stop all processes first and kill them when no new one appears: a stopped process cannot fork."""
         named = descendants(os.getpid())
         for pid in named if self.reason == "swarm" else ():
             if named[pid] == b"bwrap":  # with it the kernel ends all that is inside, however many
@@ -377,7 +377,7 @@ class Keeper:
             self.kill()
             time.sleep(KILL_STEP_S)
 
-    # ---- telling
+    # ---- output
 
     def report(self) -> None:
         if self.told != self.out.kept and time.monotonic() >= self.told_at + REPORT_EVERY_S:
@@ -389,7 +389,7 @@ class Keeper:
             try:
                 client.send(json.dumps(message).encode() + b"\n")
             except OSError:
-                continue  # it is gone, or slow: it reads the files
+                continue  # it has ended or is slow; it reads the files instead
 
     def leave(self) -> None:
         self.out.finish()
@@ -426,7 +426,7 @@ class Keeper:
         }
 
     def sandbox_status(self) -> str | None:
-        """All who could write to it have ended; what is left over is short, or not a sandbox's."""
+        """What the sandbox wrote about its start. All processes that could write it have ended."""
         if self.status_pipe < 0:
             return None
         os.set_blocking(self.status_pipe, False)
@@ -437,7 +437,7 @@ class Keeper:
 
 
 def tasks() -> int:
-    """How many there are in the whole system, threads too; far too many where that is not known."""
+    """The number of tasks in the whole system, with threads; a very large number where it is not known."""
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
             return int(file.read().split()[3].partition("/")[2])
@@ -456,7 +456,7 @@ def hold_to(processes: int) -> None:
 
 
 def peer(client: socket.socket) -> int:
-    """Who called; 0 where the system does not say."""
+    """The process id of the caller; 0 where the system does not tell."""
     if sys.platform != "linux":
         return 0
     return int.from_bytes(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)

@@ -89,10 +89,10 @@ class Login:
             return {}
 
     def settle(self, theirs: str, ours: str, before: str, lend: bool) -> str:
-        """One file that both may change; the hash that both have now."""
+        """Synchronise a file that both sides may change. Returns its hash."""
         user, agent = read(theirs), self.read_ours(ours)
         if not user and not (lend and before):
-            return before  # there is none, or another program is just writing it
+            return before  # the file is missing, or another program is writing it
         if agent is None or digest(agent) == before or user == agent:
             if user != agent:
                 self.write_ours(ours, user)
@@ -108,7 +108,7 @@ class Login:
         return digest(user)
 
     def give(self, theirs: str, ours: str, only: list[str], before: str) -> str:
-        """One file that is only lent: given again when the user's has changed."""
+        """Copy a file that only the user may change, when it has changed."""
         data = reduced(read(theirs), only)
         if data is not None and (digest(data) != before or self.read_ours(ours) is None):
             self.write_ours(ours, data)

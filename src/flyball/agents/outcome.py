@@ -128,7 +128,7 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
 
 def _claimed_success(exit: Exit, forced: str) -> str:  # noqa: A002
     if forced == "hung" or exit.reason == "stopped" or exit.code == 0:
-        return "ok"  # it had said its last word, and only did not leave
+        return "ok"  # it had finished and only did not exit
     return "killed" if forced or exit.code in ENDED_BY_SIGNAL else "unknown"
 
 

@@ -60,7 +60,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended. `code` and `signal` are the process's own; `reason` says who wanted it."""
+    """How it ended: the `code` or `signal` of the process; `reason` says what ended it."""
 
     reason: Reason
     code: int | None = None
@@ -76,12 +76,12 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def well(self) -> bool:
-        """By itself, with code 0: what had to be ended has failed, whatever it said on its way out."""
+        """It ended by itself with code 0. A process that had to be ended has failed, whatever it wrote."""
         return self.reason == "exit" and self.code == 0
 
 
 class Stop:
-    """A word that many threads can wait for: once set, it stays set; `now` may follow."""
+    """A stop request that many threads can wait for. Once set it stays set; `now` may follow."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -90,7 +90,7 @@ class Stop:
         self._set = self._closed = False
 
     def set(self, now: bool = False) -> None:
-        """Too late, it does nothing: the number of its pipe may be another's by then."""
+        """After close() it does nothing: another file may have the number of its pipe by then."""
         with self._one:
             self.now = self.now or now
             if not self._set and not self._closed:
@@ -111,7 +111,7 @@ class Stop:
 
 
 def begin(directory: Path, spec: Spec) -> None:
-    """Write the spec down, start a keeper, return when the act is claimed. Again is harmless."""
+    """Write the spec, start a keeper and return when the act is claimed. Calling it again does no harm."""
     if look(directory) != "unclaimed":
         return
     _write_spec(directory, spec)
@@ -120,7 +120,7 @@ def begin(directory: Path, spec: Spec) -> None:
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={}
     )
     if look(directory) != "unclaimed":
-        (directory / "spec.json").unlink(missing_ok=True)  # of two who began, the later left it
+        (directory / "spec.json").unlink(missing_ok=True)  # left by the later of two starts
     else:
         why = started.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise AgentError(f"No process can be started in '{directory}': {why[-1]}.")
@@ -158,7 +158,9 @@ def look(directory: Path) -> Look:
     except (FileNotFoundError, NotADirectoryError):
         return "unclaimed"
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not fool each other
+        fcntl.flock(
+            fd, fcntl.LOCK_SH | fcntl.LOCK_NB
+        )  # shared: two readers do not take each other for the keeper
     except BlockingIOError:
         return "alive"
     finally:
@@ -173,9 +175,9 @@ def attend(
     stop: Stop | None = None,
     offset: int = 0,
 ) -> Exit:
-    """Stay until the act has ended, handing on what it writes to stdout from `offset` on.
+    """Wait until the act has ended, passing on its standard output from `offset` on.
 
-    While someone attends, the act has a driver; who stops attending has `orphan_s` to come back."""
+    Meanwhile the act has a driver. If the driver goes, another has `orphan_s` to take over."""
     output = _Output(directory / "out", offset, on_output)
     while (state := look(directory)) == "alive":
         try:
@@ -222,7 +224,7 @@ class Line:
         self._send({"end": "stopped", "now": now})
 
     def hold(self, held: bool) -> None:
-        """Let the wall and idle clocks stand still while the agent waits on us."""
+        """Stop the wall and idle clocks while the agent waits for Flyball."""
         self._send({"hold": held})
 
     def say(self, text: str | None) -> None:
@@ -234,7 +236,7 @@ class Line:
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def hung_up(self) -> bool:
-        """Take in what the keeper said; True if it will say no more."""
+        """Read what the keeper sent; True at its end."""
         try:
             return not self.socket.recv(CHUNK)
         except ConnectionError:
@@ -242,7 +244,7 @@ class Line:
 
 
 def end(directory: Path, *, now: bool = False) -> None:
-    """Ask the keeper to end the tree; what is not alive needs no end. Returns at once: attend() waits."""
+    """Ask the keeper to end the process tree, if it is alive. Returns at once; attend() waits."""
     with contextlib.suppress(OSError), Line(directory) as line:
         line.end(now)
 
@@ -284,7 +286,7 @@ def _follow(line: Line, output: _Output, stop: Stop | None) -> None:
 
 
 def clear(directory: Path) -> int:
-    """End what a dead keeper left: every process that carries its mark. How many there were."""
+    """End every process that a dead keeper left, found by its mark. Returns how many there were."""
     try:
         mark = (directory / "claim").read_bytes().strip()
     except FileNotFoundError:

@@ -43,7 +43,7 @@ HOP = (b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"
 
 
 class Refused(Exception):
-    """What is answered, and why."""
+    """The status of the answer, and the reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -102,7 +102,7 @@ class Proxy:
         with way_in:
             message, fds, _, _ = socket.recv_fds(way_in, CHUNK, 32)
         if not message:
-            return  # the sandbox did not get as far
+            return  # the sandbox did not start
         about: dict[str, Any] = json.loads(message)
         asyncio.run(self.serve(about, [socket.socket(fileno=fd) for fd in fds]))
 
@@ -172,7 +172,7 @@ class Proxy:
         await relay(reader, writer, *far)
 
     def judge(self, host: str, port: int, how: str, client_port: int) -> bool:
-        """By the rules; who wanted what is refused is looked up, and both are written down."""
+        """Decide by the rules. A refused host is recorded with the command that wanted it."""
         client = client_of(client_port)
         try:
             return self.rules.judge(host, port, lambda: client().installs)
@@ -189,7 +189,7 @@ class Proxy:
         self.note({"host": host, "port": port, "how": how, "command": command})
 
     def watch(self, watched: socket.socket) -> None:
-        """What went to no server: a connection past the proxy, or a look-up of a name."""
+        """A connection past the proxy or a look-up of a name; neither was sent anywhere."""
         for _ in range(AT_ONCE):
             try:
                 data, about = watched.recvfrom(2048)
@@ -205,7 +205,7 @@ class Proxy:
     async def through_upstream(
         self, method: str, target: str, host: str, port: int, headers: list[bytes]
     ) -> tuple[StreamReader, StreamWriter]:
-        """By the proxy that this machine itself goes through."""
+        """Connect through the proxy that this machine uses."""
         parts = urlsplit(self.rules.upstream)
         reader, writer = await asyncio.wait_for(
             asyncio.open_connection(parts.hostname, parts.port or 80, limit=HEAD_MOST), CONNECT_S
@@ -231,7 +231,7 @@ class Proxy:
 
 
 def parsed(head: bytes) -> tuple[list[str], list[bytes]]:
-    """The three words of the first line, and the header lines. Whatever two readers could read in two ways is refused."""
+    """The three words of the first line, and the header lines. A request that could be read in two ways is refused."""
     first, *headers = head[:-4].split(b"\r\n")
     words = first.decode("latin-1").split(" ")
     odd = any(

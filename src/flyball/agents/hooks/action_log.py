@@ -47,7 +47,7 @@ class Record:
         line = (json.dumps(row) + "\n").encode("utf-8", "replace")
         with self._one:
             if self._size + len(line) > FILE_MOST and row["moment"] != "pre":
-                return  # an agent that talks without end does not fill the disk
+                return  # an agent that calls tools without end must not fill the disk
             if self._size + len(line) > RULINGS_MOST:
                 raise ValueError("the log of tool calls is full, so further calls are refused")
             with self.file.open("ab") as file:
@@ -95,7 +95,7 @@ def read(folder: Path, late: str = "") -> ActRecord:
 
 
 def _rows(file: Path, most: int) -> Iterable[dict[str, Any]]:
-    """Of a file and nothing else: where the agent can write, it could be what nobody ever finishes reading."""
+    """Read regular files only: in a folder of the agent's it could be a pipe without end."""
     try:
         with open(file, "rb", opener=_opened) as lines:
             while most > 0 and (line := lines.readline(most)):
@@ -149,7 +149,7 @@ def _action(row: dict[str, Any], after: dict[str, Any], late: bool) -> Action:
 
 
 def _bounded(pairs: list[Pair]) -> list[Pair]:
-    """All there is room for; what was refused stays before what was let pass."""
+    """As many as there is room for; refused calls are kept rather than allowed ones."""
     if len(pairs) <= ACTIONS_MOST:
         return pairs
     refused = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") != "allow"][-ACTIONS_MOST:]

@@ -49,7 +49,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _be_quick(quiet: bool) -> None:
-    """By the wall a clean refusal; by the processor the end, which the line in `settings` makes a refusal."""
+    """Out of wall time, refuse. Out of processor time the process ends, which the command in `settings` turns into a refusal."""
 
     def late(_number: int, _frame: object) -> "NoReturn":
         os.write(2, b"Flyball took too long to check this call.\n")
@@ -114,7 +114,7 @@ def _sha256(data: bytes) -> str:
 def ask_driver(
     folder: str, moment: str, agent: str, payload: bytes, confined: bool
 ) -> "tuple[int, bytes, bytes] | None":
-    """What the driver answers; None if none does, or none that makes sense."""
+    """The driver's answer; None without a driver or a readable answer."""
     door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         door.settimeout(DRIVER_S)

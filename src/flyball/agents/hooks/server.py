@@ -33,7 +33,7 @@ from flyball.guard.change import Verdict
 from flyball.state_dir import at_socket
 
 SOCK = "sock"
-LINES_MOST = 16  # at once; who comes when all are taken judges by itself
+LINES_MOST = 16  # at once; a hook that finds all of them busy judges by itself
 HEAD_MOST, PAYLOAD_MOST = 100, 8 << 20
 PATIENCE_S = 5.0  # for the whole of a question, and again for the whole of its answer
 SHOWN_MOST = 200
@@ -99,7 +99,7 @@ class HookServer:
                     reply = self.answer(*asked(line, time.monotonic() + PATIENCE_S))
                     line.settimeout(PATIENCE_S)
                     line.sendall(_packed(reply))
-        except Exception:  # whatever it is: the hook hears nothing, and judges by itself
+        except Exception:  # the hook gets no answer and judges by itself
             return
         finally:
             self._attending.discard(threading.current_thread())
@@ -108,7 +108,7 @@ class HookServer:
     # ---- answers
 
     def answer(self, moment: str, agent: str, payload: bytes) -> Reply:
-        """The reply to one word of a CLI, written down before it is given."""
+        """The reply to one message of a CLI, recorded before it is sent."""
         if moment == "tampered":
             verdict = Verdict("deny", "tampering", "The hook's rules were changed.")
             self.record.asked(HookCall(agent="claude", event="", moment="pre", tool=agent[:20]), verdict)
@@ -157,7 +157,7 @@ class HookServer:
         return refuse(f"{verdict.reason} ({verdict.rule}).{more}")
 
     def _takes_grant(self, call: str) -> bool:
-        """What a person allowed for once is used up by its first use."""
+        """Whether a person allowed this call; permission for one use is used up by it."""
         with self._one:
             if call in self.granted:
                 return True
@@ -180,7 +180,7 @@ def _is_ours(line: socket.socket) -> bool:
 
 
 def asked(line: socket.socket, until: float) -> tuple[str, str, bytes]:
-    """`MOMENT AGENT LENGTH` and a line's end, then the payload; all of it by then."""
+    """Read `MOMENT AGENT LENGTH`, a line's end and the payload, all before the deadline."""
     data = b""
     while b"\n" not in data and len(data) <= HEAD_MOST:
         data += _some(line, until)

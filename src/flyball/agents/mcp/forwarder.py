@@ -61,7 +61,7 @@ def forwarded(folder: str, token: str, confined: bool, line: bytes) -> bytes:
 
 
 def error(line: bytes, message: str) -> bytes:
-    """An answer of our own; what asks for none gets none."""
+    """An answer of the forwarder itself; a notification gets none."""
     import json
 
     try:

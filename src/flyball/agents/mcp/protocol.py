@@ -17,12 +17,12 @@ VERSIONS = (
     "2025-11-25",
     "2025-03-26",
     "2024-11-05",
-)  # the first is offered to who asks for another
+)  # the first is offered to a client that asks for another
 PARSE_ERROR, INVALID, UNKNOWN = -32700, -32600, -32601
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """What a client is told of a tool."""
+    """The description of a tool for clients."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What the agent is told of its call."""
+    """The result of a call for the agent."""
 
     text: str
     failed: bool = False

@@ -144,7 +144,7 @@ class Reports:
         self._one = threading.Lock()
 
     def reply(self, given: str, payload: bytes) -> str:
-        """Who does not know the act's token is not answered."""
+        """Answer only messages that carry the act's token."""
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             raise ValueError("another act's token")
         return answer(payload, tools(self.run, self.role), self.call)
@@ -177,7 +177,7 @@ class Reports:
 
 
 def _checked(run: Run, role: str, report: Struct) -> tuple[Struct, str]:
-    """What was said as it will be used, and why it cannot be, as a sentence."""
+    """The report as it will be used, and a sentence that says what is wrong with it."""
     match report:
         case Finish() if role == "worker":
             given = named(report.indicators, run.settings.indicators)
@@ -247,7 +247,7 @@ def claim(folder: Path) -> tuple[Claim, str]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    """A line that a crash cut short was never acknowledged, and is passed over."""
+    """A line that a crash cut short was never acknowledged, so it is skipped."""
     try:
         lines = file.read_text("utf-8").split("\n")
     except FileNotFoundError:
