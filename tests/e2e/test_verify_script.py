@@ -49,6 +49,9 @@ def test_only_the_certified_commit_under_the_trusted_key_is_good(
     assert checked(place, file, "no hex", branch)[0] == 2
     assert checked(place, file, key, "nosuch")[0] == 2
     assert checked(place, place.folder / "missing", key, branch)[0] == 2
+    (place.folder / "part").write_bytes(file.read_bytes()[:300])
+    code, said = checked(place, place.folder / "part", key, branch)
+    assert code == 2 and said.endswith("part is not a certificate, or only a part of one.\n")
 
     envelope: dict[str, Any] = json.loads(file.read_bytes())
     payload = base64.b64decode(envelope["payload"])

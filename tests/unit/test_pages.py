@@ -71,5 +71,9 @@ def test_a_lane_of_a_stopped_up_says_so() -> None:
     run = fold(run, order(run, "interrupt", "terminal", 4))
     step = due(run, 5)
     assert isinstance(step, Note)
-    page = ledger([fold(run, step.events)], [])
+    run = fold(run, step.events)
+    position = last_known_state([run])
+    assert "**Previous state**: IDLE" in position and "**Files**: tree b" in position
+    assert "**Stopped**: it was interrupted (interrupted)" in position
+    page = ledger([run], [])
     assert "**Waits for**: `flyball up`, which is not running" in page and "**Next**: `flyball up`" in page

@@ -33,7 +33,7 @@ from flyball.runtime.app import App
 from flyball.runtime.questions import late_runs, leave_answer, not_running, open_questions
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.text import clean, decode_argument, fields, one_line
+from flyball.views.text import clean, decode_argument, fields, first_line, one_line
 
 SPELLINGS = {"go on": "go-on", "raise budget": "raise", "grant once": "grant", "take over": "take-over"}
 KNOWN_VERBS = frozenset(verb for verbs in VERBS.values() for verb in verbs)
@@ -73,7 +73,7 @@ def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
     rows = [
         ("run", f"{facts['run']} ({facts['machine']}, in '{facts['state']}')"),
         ("repository", facts["repo"]),
-        ("task", one_line(facts["task"], 100)),
+        ("task", first_line(facts["task"], 100)),
         ("reason", f"{facts['happened']} ({facts['code']})"),
         ("question", clean(facts["asked"]).strip()),
         *([] if keys and not facts["answered"] else [("answer", answered)]),
@@ -91,7 +91,7 @@ def _alert_text(facts: dict[str, Any]) -> str:
     rows = [
         ("run", f"{facts['run']} ({facts['machine']})"),
         ("repository", facts["repo"]),
-        ("task", one_line(facts["task"], 100)),
+        ("task", first_line(facts["task"], 100)),
         ("reason", facts["happened"]),
         ("look", facts["how"]),
     ]

@@ -26,7 +26,7 @@ from flyball.runtime.facts import current_call
 from flyball.state.fold import fold
 from flyball.state.run import Run
 from flyball.views import reasons, run_view
-from flyball.views.text import clean, fields, first_few, one_line
+from flyball.views.text import clean, fields, first_few, first_line
 
 POLL_S = 0.2
 START_S = 5.0  # a process in the background takes a moment to start
@@ -123,7 +123,7 @@ def _status_lines(run: Run, driven: bool) -> list[str]:
     if status == "running" and not driven:
         status = "not running" if run.checkout.base_tree else "starting"
     rows = [
-        ("task", one_line(run.task, 100)),
+        ("task", first_line(run.task, 100)),
         ("state", f"{run.machine.name} · {run.state}, {status}, {reasons.effort(run)}"),
         *(("last turns" if number == 0 else "", line) for number, line in enumerate(run.talk.recent[-3:])),
         ("failing", first_few(failing) if failing else ""),

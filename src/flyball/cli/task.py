@@ -37,7 +37,7 @@ from flyball.runtime.backlog import Ticket, circle, mailbox
 from flyball.runtime.start import require_plan_file, task_text
 from flyball.system import conditions, tasks
 from flyball.system.task_sources import open_issues
-from flyball.views.text import clean, decode_argument, fields, one_line, plural
+from flyball.views.text import clean, decode_argument, fields, first_line, one_line, plural
 from flyball.workspace import inspect_repo
 
 PRIORITY = click.option(
@@ -292,7 +292,7 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
         lines.append((one.id, "", "waiting", rough(now - one.at), what))
     for row in rows:
         state = row.state if row.status != "ended" else row.end
-        what = one_line(row.task.partition("\n")[0], 80)
+        what = first_line(row.task, 80)
         lines.append((row.ticket, row.run, state, rough(now - row.entered_at), what))
     print_table(lines)
 
@@ -322,7 +322,7 @@ def _shown(facts: dict[str, Any]) -> list[tuple[str, str]]:
     runs = cast("list[dict[str, Any]]", facts.pop("runs", []))
     rows = [(key, _plain(value)) for key, value in facts.items() if value not in ([], False)]
     for number, one in enumerate(runs):
-        what = one_line(one["text"].partition("\n")[0], 80)
+        what = first_line(one["text"], 80)
         text = f"{one['run']}  {one['state']}, {one['end'] or one['status']}: {what}"
         rows.append(("" if number else "runs", text))
     return [*rows, *(("details", f"flyball show {one['run']}") for one in runs[-1:])]

@@ -22,7 +22,7 @@ from flyball.evidence import certificate, consistency
 from flyball.journal.records import Records
 from flyball.state.run import Run
 from flyball.views.evidence_text import evidence_lines
-from flyball.views.text import one_line
+from flyball.views.text import first_line
 from flyball.workspace.git import Git, reading_user, text
 from flyball.workspace.repo import user_git
 
@@ -299,7 +299,7 @@ def lines_of(finding: Finding) -> Iterator[str]:
         return
     claims = statement.predicate
     yield f"  run      {claims.run}"
-    yield f"  task     {one_line(claims.task, 80)}"
+    yield f"  task     {first_line(claims.task, 80)}"
     yield f"  commit   {statement.commit[:12]} (tree {statement.tree[:12]})"
     yield from (f"  proof    {line}" for line in _proofs(claims))
     for number, line in enumerate(evidence_lines(claims.evidence, claims.evidence.accepted_by)):

@@ -126,19 +126,26 @@ def _position(run: Run) -> list[tuple[str, str]]:
     return [
         ("Machine", run.machine.name),
         ("State", f"{run.state} ({run.status}), since {iso(run.entered_at)}"),
-        ("Before that", run.path.previous or "nothing"),
+        ("Previous state", run.path.previous or "none"),
         ("Task", one_line(run.task, 500)),
         ("Steps done", f"{run.plan.step} of {len(run.plan.steps)}" if run.plan.steps else ""),
-        ("Result so far", run.plan.commit or run.tree or "nothing yet"),
-        ("Run below", run.child or "none"),
-        *(("Set aside", one_line(one, 200)) for one in _aside(run)),
-        ("Stopped by", f"{run.stop.code} {run.stop.rule}".rstrip() if run.stop else ""),
+        (
+            "Files",
+            f"commit {run.plan.commit}"
+            if run.plan.commit
+            else f"tree {run.tree}"
+            if run.tree
+            else "none yet",
+        ),
+        ("Child run", run.child or "none"),
+        *(("Interrupted", one_line(one, 200)) for one in _aside(run)),
+        ("Stopped", f"{reasons.happened(run.stop, run.state)} ({run.stop.code})" if run.stop else ""),
     ]
 
 
 def _aside(run: Run) -> Iterable[str]:
     for plan in run.plan.waiting:
-        yield f"{plan.trigger.text if plan.trigger else ''} (step {plan.step} of {len(plan.steps)})"
+        yield f"{plan.trigger.text if plan.trigger else ''} ({plan.step} of {len(plan.steps)} steps done)"
 
 
 def plan_page(runs: Sequence[Run]) -> str:

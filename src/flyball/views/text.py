@@ -30,6 +30,11 @@ def one_line(text: str, width: int = 160) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
+def first_line(text: str, width: int = 160) -> str:
+    """What a task is called: its first line."""
+    return one_line(text.strip().partition("\n")[0], width)
+
+
 def decode_argument(text: str) -> str:
     """A command-line argument as valid text, whatever bytes were typed."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
