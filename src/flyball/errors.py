@@ -109,6 +109,10 @@ class WorkspaceError(FlyballError):
     """Git or the file system failed."""
 
 
+class TooDeep(WorkspaceError):
+    """Folders are nested deeper than a path can name."""
+
+
 class LandConflict(WorkspaceError):
     """The branch does not merge cleanly."""
 

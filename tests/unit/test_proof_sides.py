@@ -519,7 +519,9 @@ def test_a_result_is_compared_by_its_plain_value() -> None:
         (5, 1, 1, 0, "return a + b", (1, 4)),
         (3, 1, 8, 3, "return a + b", (1, 1)),
         (3, 1, 1, None, "return a + b", (1, 1)),
-        (3, 1, 31, 0, "return a + b", (0, 1)),
+        (3, 1, 31, 31, "return a + b", (0, 1)),
+        (3, 1, 31, None, "return a + b", (0, 1)),
+        (3, 1, 300, 1, "return a + b", (1, 2)),
         (3, 1, 1, 0, "return a + b if random.random() < 0.9 else 0", (6, 1)),
         (3, 1, 5, 0, "return a + b if os.getpid() % 2 else 0", (4, 1)),
         (3, 1, 1, None, "return a + b if time.time_ns() % 2 else 0", (6, 1)),
@@ -550,7 +552,14 @@ def test_a_spread_of_the_tests_runs_without_its_runner(
 
 
 @pytest.mark.parametrize(
-    ("line", "lucky"), [("x = $(mktemp -u XX)", True), ("random.random()", True), ("x = y + 1", False)]
+    ("line", "lucky"),
+    [
+        ("x = $(mktemp -u XX)", True),
+        ("random.random()", True),
+        ("new Date().getMilliseconds() < 500", True),
+        ("date +%3N", True),
+        ("x = y + 1", False),
+    ],
 )
 def test_what_depends_on_chance_is_known_by_its_source(line: str, lucky: bool) -> None:
     assert is_lucky([line]) is lucky

@@ -281,7 +281,8 @@ def share_links(run: Run, repo: Path, files: Path) -> None:
             link.symlink_to(target)
 
 
-LOG_MOST = 8 << 20
+LOG_MOST = 4 << 20
+HEAD_MOST = 1 << 20  # of a longer output, this and the last LOG_MOST bytes are kept
 PROOF = "proof"  # the home of proofs
 OBSERVED = ".observe"  # in that home: probes, and the reports they write
 INTERRUPTIONS = {
@@ -336,9 +337,11 @@ def spec(
 
 
 def attend(place: Path, stop: process.Stop) -> process.Exit:
-    """Wait for its end, then remove secrets from what it wrote."""
+    """Wait for its end, then remove secrets from what it wrote, and the middle of a flood."""
     ended = process.attend(place, stop=stop)
-    scrub(place)
+    for name in WRITTEN:
+        _shorten(place / name)
+    scrub(place, stop)
     return ended
 
 
@@ -383,30 +386,57 @@ def last_line(log: str) -> str:
 
 WRITTEN = ("out", "err")
 CHUNK = 1 << 18
+LINE_MOST = 1 << 20  # a longer line is cut: a thread that searches it lets no other one work meanwhile
 
 
-def scrub(place: Path) -> None:
-    """The act's output as it may be kept."""
+def scrub(place: Path, stop: process.Stop | None = None) -> None:
+    """The act's output as it may be kept. After a `stop` only the end of what is left is checked and kept."""
     for name in WRITTEN:
-        _scrub(place / name)
+        _scrub(place / name, stop)
 
 
-def _scrub(file: Path) -> None:
+def _shorten(file: Path) -> None:
+    """Checking every line of a flood for secrets would take minutes, and nobody reads it."""
+    size = file.stat().st_size if file.exists() else 0
+    if size <= HEAD_MOST + LOG_MOST + CHUNK:
+        return
+    with file.open("rb") as stream:
+        head = stream.read(HEAD_MOST)
+        stream.seek(size - LOG_MOST)
+        tail = stream.read()
+    head, tail = head[: _last_word(head)], tail[tail.find(b"\n", 0, CHUNK) + 1 :]
+    note = f"\n[{size - len(head) - len(tail)} bytes left out]\n"
+    write_whole(file, head + note.encode() + tail, sync=False)
+
+
+def _last_word(data: bytes) -> int:
+    """Where it begins: cut there, no word is cut in two, which may be a secret. One too long for that counts as none."""
+    gap = max(data.rfind(sign, max(0, len(data) - CHUNK)) for sign in (b" ", b"\n", b"\t"))
+    return gap + 1 if gap >= 0 else len(data)
+
+
+def _scrub(file: Path, stop: process.Stop | None) -> None:
     try:
         before = file.read_bytes()
     except OSError:
         return
-    after = b"".join(_clean(chunk) for chunk in _chunks(before))
-    if after != before:
-        write_whole(file, after, sync=False)
+    after, chunks = list[bytes](), _chunks(before)
+    for number, chunk in enumerate(chunks, 1):
+        if stop is None or not stop.is_set() or number == len(chunks):
+            after.append(_clean(chunk))
+    if (kept := b"".join(after)) != before:
+        write_whole(file, kept, sync=False)
 
 
 def _chunks(data: bytes) -> list[bytes]:
     """Whole lines, a good many at a time; a key of many lines is not cut in two if it fits."""
     parts, at = list[bytes](), 0
     while at < len(data):
-        end = data.find(b"\n", at + CHUNK)
-        end = len(data) if end < 0 else end + 1
+        end = data.find(b"\n", at + CHUNK, at + LINE_MOST)
+        if end < 0 and len(data) - at > LINE_MOST:
+            end = at + _last_word(data[at : at + LINE_MOST])
+        else:
+            end = len(data) if end < 0 else end + 1
         opened = data.rfind(b"-----BEGIN", at, end)
         closed = data.find(b"-----END", opened, opened + CHUNK) if opened >= 0 else -1
         if closed >= end:

@@ -232,9 +232,9 @@ def _renamed(data: bytes | None, names: Renames) -> bytes | None:
 
 LUCKY_REPEATS = 6
 LUCKY_US = 20_000_000  # time for the repeats of code that depends on luck
-QUICK_US = 30_000_000  # a proof that takes longer is not repeated
+QUICK_US = 30_000_000  # what takes longer is not repeated: the tests in question, or else the proof
 ARGUMENTS = (("-c",), ("main.py", "run"))
-_CHANCE = r"\b(?:random\w*|randint|secrets|uuid\w*|urandom|getpid|getppid|getRandomValues|rand|RANDOM|mktemp|mkdtemp|mkstemp)\b|process\.pid\b|\$\$"
+_CHANCE = r"\b(?:random\w*|randint|secrets|uuid\w*|urandom|getpid|getppid|getRandomValues|rand|RANDOM|mktemp|mkdtemp|mkstemp|microseconds?|nanoseconds?|get(?:UTC)?(?:Milliseconds|Seconds))\b|process\.pid\b|\$\$|%\d*N\b"
 _CLOCK = r"\b(?:time(?:_ns)?|perf_counter\w*|monotonic\w*|now|hrtime|date|nanoTime|hash|id)\b"
 _LUCK = re.compile(rf"{_CHANCE}|{_CLOCK}.*[%&]")  # a clock is a source of chance only by its last digits
 
@@ -307,7 +307,8 @@ def repeat_count(
     where the runner cannot run them alone: then one room has to do. Where no room is plain to the code that these
     `runners` load, it would run as it did before: only luck is a reason to repeat it."""
     lucky = is_lucky(lines)
-    if took_us > QUICK_US or (passes < 2 and not lucky):
+    again_us = took_us if tests_us is None else tests_us
+    if again_us > QUICK_US or (passes < 2 and not lucky):
         return Repeats(0)
     if lucky:
         return Repeats(max(passes - done, int(passes > 1), min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1))))

@@ -30,7 +30,7 @@ from flyball.core.stops import due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.domain.results import ALIVE
-from flyball.errors import AlreadyRunning, FlyballError, Gone, JournalError
+from flyball.errors import AlreadyRunning, FlyballError, Gone, JournalError, TooDeep
 from flyball.evidence import certificate
 from flyball.journal import Entry, Journal, Message
 from flyball.journal.records import Batch, DrivenRun, load, windows
@@ -557,6 +557,8 @@ class ThreadPerformer:
             news = Interrupted(act.key, str(stopped))
         except Gone as problem:
             news = Interrupted(act.key, str(problem), gone=True)
+        except TooDeep as problem:  # removed when the checkout is restored; an agent that does it again will not stop
+            news = Interrupted(act.key, str(problem), gone=run.tries.interruptions > 0)
         except FlyballError as problem:
             news = Interrupted(act.key, whole(str(problem)))
         except Exception as problem:  # whatever it is: the loop must know, and the agent is not to blame

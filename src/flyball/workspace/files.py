@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from flyball.errors import WorkspaceError
+from flyball.errors import TooDeep, WorkspaceError
 from flyball.state_dir import remove, unlock, write_whole
 from flyball.workspace.git import Git, draft_of, names, raw, read_ref, text, write_ref
 
@@ -95,9 +95,7 @@ class Files(Struct, frozen=True):
             unlock(self.root)
         except OSError as err:
             if err.errno == errno.ENAMETOOLONG:
-                raise WorkspaceError(
-                    f"{self.root} holds folders nested deeper than a path can name."
-                ) from err
+                raise TooDeep(f"{self.root} holds folders nested deeper than a path can name.") from err
             raise WorkspaceError(f"{self.root} cannot be made readable: {err.strerror}.") from err
 
     def _forget_index(self) -> None:
