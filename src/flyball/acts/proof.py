@@ -35,7 +35,7 @@ from flyball.agents import process
 from flyball.config.cures import PACKAGES
 from flyball.core.decide import Finished, Interrupted
 from flyball.domain import events as e
-from flyball.errors import FlyballError
+from flyball.errors import FlyballError, TooDeep
 from flyball.guard.secrets import redact
 from flyball.proofs.examination import Examination, GateSettings, Side, disagreement
 from flyball.proofs.exchange import Files, Room
@@ -50,6 +50,7 @@ from flyball.workspace import Workspace
 
 ORDINARY = Room()
 WRITTEN_MOST = 50
+TOO_DEEP = "folders nested deeper than a path can name"
 UNLIMITED = ("gate", "merge")  # proofs that have the time of a proof, not that of a state
 
 
@@ -235,10 +236,16 @@ class Prover:
         """Noted once: the next tree takes the same checkout."""
         note = place / "changed"
         if not note.exists():
-            after = self.work.proof_tree()
-            paths = [change.path for change in self.work.changes(tree, after)] if after != tree else []
+            paths = self._changed_paths(tree)
             write_whole(note, "\n".join(paths[:WRITTEN_MOST]).encode("utf-8", "surrogateescape"), sync=False)
         return tuple(note.read_bytes().decode("utf-8", "replace").splitlines())
+
+    def _changed_paths(self, tree: str) -> list[str]:
+        try:
+            after = self.work.proof_tree()
+        except TooDeep:
+            return [TOO_DEEP]
+        return [change.path for change in self.work.changes(tree, after)] if after != tree else []
 
     def _doubt(self, exits: list[process.Exit], reports: list[TestReport | None], logs: list[str]) -> str:
         for command, ended, report, log in zip(self.run.settings.proof, exits, reports, logs, strict=True):

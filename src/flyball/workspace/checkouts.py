@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flyball.errors import WorkspaceError
+from flyball.errors import TooDeep, WorkspaceError
 from flyball.state_dir import remove, remove_too_deep
 from flyball.workspace.changes import special_files
 from flyball.workspace.files import Files
@@ -135,6 +135,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+TOO_DEEP_MOST = 20  # folders at the top that hold others nested too deep
 PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "objects")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FILE = "workspace.json"
@@ -297,13 +298,16 @@ class Room(Struct, frozen=True):
     def _drop_strays(self, kept: Sequence[str]) -> None:
         if not self.root.is_dir() or self.root.is_symlink():
             return
-        try:
-            strays = special_files(self.root, [raw(path) for path in kept])
-        except OSError as problem:
-            remove_too_deep(self.root, problem)
-            strays = special_files(self.root, [raw(path) for path in kept])
-        for stray in strays:
-            remove(self.root / stray.path)
+        for _ in range(TOO_DEEP_MOST):
+            try:
+                strays = special_files(self.root, [raw(path) for path in kept])
+            except OSError as problem:
+                remove_too_deep(self.root, problem)
+            else:
+                for stray in strays:
+                    remove(self.root / stray.path)
+                return
+        raise TooDeep(f"{self.root} holds folders nested deeper than a path can name; remove them.")
 
     def _clear(self, kept: Sequence[str]) -> bool:
         """Remove what is beyond the tree and not kept; whether there was anything."""

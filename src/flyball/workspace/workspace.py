@@ -27,7 +27,7 @@ from flyball.state_dir import RunDir, remove, remove_too_deep, unlock
 from flyball.views.text import day_and_clock
 from flyball.workspace import changes, checkouts
 from flyball.workspace.changes import Links
-from flyball.workspace.checkouts import Record, build, read_record, write_record
+from flyball.workspace.checkouts import TOO_DEEP_MOST, Record, build, read_record, write_record
 from flyball.workspace.files import Files, Ignored, edited, paths
 from flyball.workspace.git import (
     Git,
@@ -47,7 +47,6 @@ from flyball.workspace.repo import Repo, user_git
 TURN = "refs/flyball/turn/"
 KEPT = re.compile(r"(?:(quarantine|interrupted|by-hand)/)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 MERGE_TREE = (2, 38)
-TOO_DEEP_MOST = 20
 
 LOOSE_MAX = 100
 LOCK_AGE_S = 10
