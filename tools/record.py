@@ -98,7 +98,9 @@ def record(argv: list[str]) -> Screen:
     if pid == 0:
         os.environ.update(TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(ROWS))
         os.environ.pop("NO_COLOR", None)
-        os.environ["PATH"] = f"{Path(argv[0]).parent}:{os.environ['PATH']}"  # what is printed names no path of here
+        os.environ["PATH"] = (
+            f"{Path(argv[0]).parent}:{os.environ['PATH']}"  # what is printed names no path of here
+        )
         os.execv(argv[0], argv)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

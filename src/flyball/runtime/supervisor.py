@@ -557,7 +557,9 @@ class ThreadPerformer:
             news = Interrupted(act.key, str(stopped))
         except Gone as problem:
             news = Interrupted(act.key, str(problem), gone=True)
-        except TooDeep as problem:  # removed when the checkout is restored; an agent that does it again will not stop
+        except (
+            TooDeep
+        ) as problem:  # removed when the checkout is restored; an agent that does it again will not stop
             news = Interrupted(act.key, str(problem), gone=run.tries.interruptions > 0)
         except FlyballError as problem:
             news = Interrupted(act.key, whole(str(problem)))
