@@ -238,7 +238,7 @@ _STARTS_PROGRAMS = Lazy(
 _HIDES = Lazy(
     r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
     r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
-    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func|\[\s*['\"]\w*['\"]\s*\+",
+    r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func|require\s*\(\s*(?:\[|['\"`]\w*['\"`]\s*\+)|\[\s*['\"]\w*['\"]\s*\+",
 )
 _DECODES = Lazy(
     r"b64decode|a85decode|b85decode|unhexlify|fromhex|codecs\.decode|zlib\.decompress|atob\s*\(|Buffer\.from\s*\([^)]*(?:base64|hex)|unpack\s*\(?\s*['\"][mHhu]"
@@ -270,8 +270,10 @@ _SEAM = Lazy(r"(['\"`])\s*[+.]\s*\1")
 
 
 def judge_contained(call: Call, text: str) -> None:
-    """Code whose whole text is known."""
-    text = _SEAM.sub("", text)
+    """Code whose whole text is known, as it is written and with its pieces of text put together."""
+    joined = _SEAM.sub("", text)
+    if joined != text:
+        judge_contained(call, joined)
     python = call.name.startswith(("py", "uv"))
     code, data = without_data(text) if python and _is_suspicious(text) else (text, "")
     if data and _CHANGES.search(code):
