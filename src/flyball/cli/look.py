@@ -30,7 +30,7 @@ from flyball.cli import (
 from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.runtime.listing import is_cost_known, row_facts, status_of, task_of, tone_of
-from flyball.views.text import clock, columns, cost, day_and_clock, fields, one_line
+from flyball.views.text import clock, columns, cost, day_and_clock, fields, first_line
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
@@ -109,7 +109,7 @@ def _cells(records: Records, row: Row, now: int) -> dict[str, str]:
         "TURNS": str(row.turns),
         "COST": cost(row.cost_uusd, is_cost_known(records, row)),
         "AGE": rough(now - row.created_at),
-        "TASK": one_line(task_of(records, row), 100),
+        "TASK": first_line(task_of(records, row), 100),
     }
 
 

@@ -14,7 +14,7 @@ from flyball.core.standing import outline
 from flyball.reading.terminal import plain
 from flyball.state.run import Run
 from flyball.views import reasons
-from flyball.views.text import cost_text, first_few, iso, one_line, plural
+from flyball.views.text import cost_text, first_few, first_line, iso, one_line, plural
 
 SEAL = re.compile(r"<!-- Written by Flyball; an edit is not read\. sha256: ([0-9a-f]{64}) -->\n?")
 TOPS_MOST = 20
@@ -59,7 +59,7 @@ def _entry(run: Run, runs: Sequence[Run]) -> list[str]:
     stopped = next((one for one in reversed(chain) if one.stop and one.status != "running"), None)
     rows = [
         ("Objective", run.began.task),
-        ("Active task", run.task if run.plan.trigger or not run.machine.standing else "none"),
+        ("Active task", first_line(run.task) if run.plan.trigger or not run.machine.standing else "none"),
         ("Tier", _tier(run)),
         ("Progress", _progress(run)),
         ("Where", " > ".join(f"{one.machine.name} {one.state} ({one.id})" for one in chain)),
@@ -94,7 +94,7 @@ def _tier(run: Run) -> str:
 def _progress(run: Run) -> str:
     spent = f"{plural(run.turns, 'turn')}, {cost_text(run, unknown='cost unknown')}"
     if run.machine.standing:
-        steps = f"step {run.plan.step} of {len(run.plan.steps)} done" if run.plan.steps else "no plan"
+        steps = f"{run.plan.step} of {len(run.plan.steps)} steps done" if run.plan.steps else "no plan"
         ended = [became for became in run.plan.outcomes.values() if became.startswith("done")]
         return f"{steps}; {plural(len(ended), 'task')} done so far; {spent}"
     return f"{spent}; {plural(len(run.checkout.changed), 'file')} changed"
@@ -127,7 +127,7 @@ def _position(run: Run) -> list[tuple[str, str]]:
         ("Machine", run.machine.name),
         ("State", f"{run.state} ({run.status}), since {iso(run.entered_at)}"),
         ("Previous state", run.path.previous or "none"),
-        ("Task", one_line(run.task, 500)),
+        ("Task", first_line(run.task)),
         ("Steps done", f"{run.plan.step} of {len(run.plan.steps)}" if run.plan.steps else ""),
         (
             "Files",
@@ -154,7 +154,7 @@ def plan_page(runs: Sequence[Run]) -> str:
     for run in runs:
         if run.plan.assessment is None or run.status == "ended":
             continue
-        lines += [f"## {run.id}: {one_line(run.task, 200)}", "", *_facts(run), ""]
+        lines += [f"## {run.id}: {first_line(run.task, 200)}", "", *_facts(run), ""]
         for number, step in enumerate(run.plan.assessment.steps):
             tick = "x" if number < run.plan.step else " "
             where = f" ({', '.join(step.paths)})" if step.paths else ""
@@ -172,5 +172,6 @@ def _facts(run: Run) -> list[str]:
     facts = [
         line for line in outline(run).splitlines() if line.startswith(("Tier:", "Estimate:", "Rollback:"))
     ]
-    approval = "approved" if run.plan.approved else " ".join(found.reasons) or "not needed"
+    needed = f"needed. {' '.join(found.reasons)}" if found.reasons else "not needed"
+    approval = "approved" if run.plan.approved else needed
     return [*(f"- {line}" for line in (*facts, f"Approval: {approval}"))]
