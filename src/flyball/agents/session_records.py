@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +27,7 @@ PATTERNS = (
     (CODEX, ".codex/sessions/*/*/*/rollout-*.jsonl"),
     (GEMINI, ".gemini/tmp/*/chats/session-*.jsonl"),
 )
-FILES_MOST = 100
+FILES_MOST, ENTRIES_MOST = 100, 1_000
 READ_MOST = 8 << 20  # at one look
 
 
@@ -51,8 +51,11 @@ class SessionRecord:
                 self.offsets[path] = start + self._take(_read(path, start))
         return since(self.total or Usage(), self.before).plus(summed(self.messages))
 
-    def _files(self) -> Iterator[Path]:
-        return islice(self.home.glob(self.pattern), FILES_MOST) if self.pattern else iter(())
+    def _files(self) -> list[Path]:
+        places = [self.home] if self.pattern else []
+        for part in filter(None, self.pattern.split("/")):
+            places = [path for place in places for path in _matching(place, part)][:FILES_MOST]
+        return places
 
     def _take(self, data: bytes) -> int:
         """The bytes of whole lines; a line that is too long to be read is passed over."""
@@ -88,6 +91,19 @@ class SessionRecord:
             return result
         model = result.model or self.model
         return replace(result, usage=used, total_tokens=self.total or result.total_tokens, model=model)
+
+
+def _matching(place: Path, part: str) -> list[Path]:
+    """What is in a folder by that name; of a folder that an agent has filled, only the first entries are looked at."""
+    if "*" not in part:
+        return [place / part]
+    try:
+        with os.scandir(place) as entries:
+            return [
+                place / entry.name for entry in islice(entries, ENTRIES_MOST) if fnmatch(entry.name, part)
+            ]
+    except OSError:
+        return []
 
 
 def _size(path: Path) -> int:
