@@ -356,6 +356,10 @@ def test_the_question_names_the_error_and_the_run_that_had_it() -> None:
     for _ in range(6):
         run = charged(run, error="f1", error_text="no such file", advanced=True)
     assert run.plan.halt is not None
+    run = replace(run, plan=replace(run.plan, trigger=e.Trigger(kind="task", text="Mend it\n\nAt once.")))
+    assert standing.question(run)[1].startswith(
+        "'Mend it' stopped: 6 turns in a row with the same error. Last error"
+    )
     assert (
         run.plan.halt.detail == "6 turns in a row with the same error. Last error, of run below: no such file"
     )

@@ -291,7 +291,8 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
     choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."
     below = step_run(run)
     by_hand = f" With `flyball take-over {below}` you do it yourself." if below else ""
-    return cause, f"'{trigger.text}' stopped: {why.rstrip('.')}.{done}\nWhat next? {choices}{by_hand}"
+    title = trigger.text.strip().partition("\n")[0]
+    return cause, f"'{title}' stopped: {why.rstrip('.')}.{done}\nWhat next? {choices}{by_hand}"
 
 
 def outline(run: Run) -> str:
