@@ -52,11 +52,15 @@ def _up(app: App, repo: Path) -> None:
     """As `flyball up` does it."""
     said: list[bool] = []
     with Session(app, open_screen(False), stay=True) as session:
-        lanes = Lanes(app, session.supervisor, RunRequest(task=OBJECTIVE, repo=repo, machine="cto"))
+        lanes = Lanes(app, session.supervisor, _request(repo))
         session.standing = True
         lanes.open()
         assert len(session.roots) == RUNS
         session.drive(lambda: lanes.feed() or bool(_ready(said)), lanes.until)
+
+
+def _request(repo: Path) -> RunRequest:
+    return RunRequest(task=OBJECTIVE, repo=repo, machine="cto", agents=("mechanic",))
 
 
 def _ready(said: list[bool]) -> None:
