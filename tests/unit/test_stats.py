@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.histories.stored import read
 
 from flyball.domain import events as e
-from flyball.domain.settings import SECOND
+from flyball.domain.messages import Land
+from flyball.domain.settings import HOUR, SECOND
 from flyball.state.fold import fold
 from flyball.views import daily_brief
 from flyball.views.measures import Measures, measure
@@ -220,6 +221,15 @@ def test_no_task_changes_the_page_of_the_brief(task: str) -> None:
         line for line in plain if line.startswith("#")
     ]
     assert not any(re.search(r"(?<!\\)(\]\(|<img)|\x1b", line) for line in text)
+
+
+def test_landing_days_after_the_end_takes_no_time() -> None:
+    played = build(timed(ok("t1"), 30), proof=passing)
+    ended, played.now = played.now, played.now + 3 * 24 * HOUR
+    played.write(Land(branch="main")).go_on()
+    counts, known = measured(played), record(played.events, played.now)
+    assert counts.landed and counts.updated_at <= ended and "complete" not in +counts.state_us
+    assert sum(known["timeByState"].values()) == pytest.approx(known["totalTaskTime"], abs=0.1)
 
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").rglob("*.jsonl.gz"))

@@ -87,12 +87,15 @@ class _Meter:
             standing=self.run.machine.standing,
         )
         self.entered_at = began.at
+        self.ended_at = 0  # landing adds events after the end
         self.result: tuple[str, str, str] | None = None  # of the last turn of a writing role
         self.recoveries: list[tuple[str, bool]] = []  # and whether it is inside the period
 
     def take(self, event: e.AnyEvent, counts: bool, since: int) -> None:
         before, act = self.run, self.run.act
         self.run = apply(before, event)
+        if isinstance(event, e.Ended):
+            self.ended_at = event.at
         if isinstance(event, e.Moved):
             self._leave(event.source, event.at, since)
         self._recover(event, counts)
@@ -165,8 +168,9 @@ class _Meter:
 
     def reading(self, now: int, since: int) -> Measures:
         run, counts = self.run, self.counts
-        self._leave(run.state, run.at if run.status == "ended" else max(now, run.at), since)
-        counts.updated_at, counts.state, counts.status, counts.end = run.at, run.state, run.status, run.end
+        self._leave(run.state, self.ended_at or max(now, run.at), since)
+        counts.updated_at = self.ended_at or run.at
+        counts.state, counts.status, counts.end = run.state, run.status, run.end
         counts.code, counts.asks = run.stop.code if run.stop else "", run.question is not None
         counts.recoveries = [kind for kind, inside in self.recoveries if inside]
         return counts

@@ -104,7 +104,7 @@ def record(events: Iterable[e.AnyEvent], now: int) -> dict[str, Any]:
     history = [_transition(one) for one in rows if one["event"] == "STATE_TRANSITION"]
     run, counts = told.run, measure(known, now)
     assert run is not None and counts is not None, "the first event of a run is RunBegan"
-    end = run.at if run.status == "ended" else max(now, run.at)
+    end = counts.updated_at if run.status == "ended" else max(now, run.at)
     return {
         "id": run.id,
         "title": one_line(run.began.task.partition("\n")[0], 200),
