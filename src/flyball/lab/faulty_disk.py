@@ -112,9 +112,9 @@ def _arrive(image: bytearray, pending: Pending, fate: str, rng: random.Random) -
     if data is None:
         del image[offset:]
         return
-    kept = data if fate == "all" else data[: rng.randrange(len(data) + 1)]
-    image.extend(bytes(max(0, offset + len(kept) - len(image))))
-    image[offset : offset + len(kept)] = kept
+    written = data if fate == "all" else data[: rng.randrange(len(data) + 1)]
+    image.extend(bytes(max(0, offset + len(written) - len(image))))
+    image[offset : offset + len(written)] = written
 
 
 class FaultyFile(apsw.VFSFile):

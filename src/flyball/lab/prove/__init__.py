@@ -59,13 +59,13 @@ class Proof(Struct, frozen=True):
 
 def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
     """Explore every premise (or `only` those named); the shortest counterexample wins."""
-    chosen = [p for p in premises(machine, _parents()) if not only or p.name in only]
+    selected = [p for p in premises(machine, _parents()) if not only or p.name in only]
     nested = [two for two in _pairs(machine, find) if not only or two.name in only]
-    if not chosen and not nested:
+    if not selected and not nested:
         raise ValueError(f"no premise of '{machine.name}' is called {', '.join(only)}")
     explored: list[Exploration] = []
     broken: Broken | None = None
-    for premise in chosen:
+    for premise in selected:
         part = explore(premise, len(broken.steps) - 1 if broken else None)
         explored.append(part)
         broken = part.broken or broken
@@ -75,8 +75,8 @@ def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> P
     laws = tuple(laws_of(machine))
     if broken or only:
         return Proof(machine.name, laws, tuple(explored), broken=broken)
-    below, measured = _bound(machine, None, find, ())
-    return Proof(machine.name, laws, (*explored, measured), measured.bound, below, broken=measured.broken)
+    below, bound = _bound(machine, None, find, ())
+    return Proof(machine.name, laws, (*explored, bound), bound.bound, below, broken=bound.broken)
 
 
 def _parents() -> list[Machine]:

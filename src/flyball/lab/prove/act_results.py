@@ -41,25 +41,25 @@ class ActReport(Struct, frozen=True):
 
 def results(run: Run, act: e.Act, premise: Premise) -> Iterator[ActReport]:
     kind = act.do.partition(":")[0]
-    made: Iterable[tuple[str, e.AnyResult | Finished]]
+    outcomes: Iterable[tuple[str, e.AnyResult | Finished]]
     match kind:
         case "agent":
-            made = _turns(run, act, premise)
+            outcomes = _turns(run, act, premise)
         case "proof":
-            made = _proofs(run, act, premise)
+            outcomes = _proofs(run, act, premise)
         case "commit":
-            made = _commits(act, premise)
+            outcomes = _commits(act, premise)
         case "land":
-            made = _landings(run)
+            outcomes = _landings(run)
         case "check":
-            made = ((f"check: {o}", e.CheckEnded(outcome=o, reason=o)) for o in _checks(premise))
+            outcomes = ((f"check: {o}", e.CheckEnded(outcome=o, reason=o)) for o in _checks(premise))
         case "prepare":
-            made = _prepared(premise)
+            outcomes = _prepared(premise)
         case "restore":
-            made = _restored(run, act)
+            outcomes = _restored(run, act)
         case _:
-            made = _children(run, act, premise)
-    for says, result in made:
+            outcomes = _children(run, act, premise)
+    for says, result in outcomes:
         finished = result if isinstance(result, Finished) else Finished(key=act.key, result=result)
         yield ActReport(says, replace(finished, took_us=premise.took_us) if kind == "agent" else finished)
 
@@ -118,22 +118,22 @@ def _fault(premise: Premise) -> str:
 
 
 def _commits(act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
-    done = e.CommitEnded(outcome="committed", tree=act.tree, commit="c1", certificate="k")
-    yield "committed", done
-    yield "the commit is refused", replace(done, outcome="refused", reason="a hook says no")
+    committed = e.CommitEnded(outcome="committed", tree=act.tree, commit="c1", certificate="k")
+    yield "committed", committed
+    yield "the commit is refused", replace(committed, outcome="refused", reason="a hook says no")
     if premise.results == "all":
-        yield "another tree is committed", replace(done, tree="t-other")
+        yield "another tree is committed", replace(committed, tree="t-other")
 
 
 def _landings(run: Run) -> Iterator[tuple[str, e.AnyResult]]:
-    done = run.checkout.commit
-    assert done is not None
+    commit = run.checkout.commit
+    assert commit is not None
     if run.act is not None and run.act.why == "pr":
-        yield "a pull request is opened", replace(done, pull_request="url")
-        yield "no pull request can be opened", replace(done, outcome="unreachable", reason="no answer")
+        yield "a pull request is opened", replace(commit, pull_request="url")
+        yield "no pull request can be opened", replace(commit, outcome="unreachable", reason="no answer")
         return
-    yield "the branch takes it", replace(done, landed="main")
-    yield "it does not merge", replace(done, outcome="conflict", reason="it does not merge")
+    yield "the branch takes it", replace(commit, landed="main")
+    yield "it does not merge", replace(commit, outcome="conflict", reason="it does not merge")
 
 
 # ---- runs below ----------------------------------------------------------------------------------------------
@@ -142,17 +142,17 @@ def _landings(run: Run) -> Iterator[tuple[str, e.AnyResult]]:
 def _children(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
     """A run below ends; that it does is proved of its own machine."""
     good = e.Stop(code="completed")
-    ended = e.ChildEnded(run=act.child, end="success", stop=good, tree=fresh(run), turns=1)
-    yield "the run below succeeds", ended
-    bad = replace(ended, end="failure", stop=e.Stop(code="failed.agent"))
+    success = e.ChildEnded(run=act.child, end="success", stop=good, tree=fresh(run), turns=1)
+    yield "the run below succeeds", success
+    bad = replace(success, end="failure", stop=e.Stop(code="failed.agent"))
     yield "the run below fails", bad
     if premise.results == "onward":
         return
-    yield "the run below succeeds, changing nothing", replace(ended, tree=act.tree)
+    yield "the run below succeeds, changing nothing", replace(success, tree=act.tree)
     yield "the run below ends without a turn", replace(bad, tree=act.tree, turns=0)
     yield "the run below is cancelled", replace(bad, end="cancelled", stop=e.Stop(code="cancelled"))
     if premise.results == "all":
-        yield "the run below succeeds without a turn", replace(ended, tree=act.tree, turns=0)
+        yield "the run below succeeds without a turn", replace(success, tree=act.tree, turns=0)
         for code in ("limit.iterations", "limit.turns", "timeout.phase", "failed.tests", "failed.review"):
             yield f"the run below fails: {code}", replace(bad, stop=e.Stop(code=code))
 
@@ -188,14 +188,14 @@ class Turn(Struct, frozen=True):
 
     def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
         """The guard refuses or asks: what it refuses is put back and kept."""
-        turn, left = base.result, fresh(self.run)
+        turn, refused_tree = base.result, fresh(self.run)
         assert isinstance(turn, e.TurnEnded)
         word = judgement(
             self.run,
             self.act,
             turn.verdict,
-            ruling(verdict, self.act.tree, left, rule, waivable),
-            left,
+            ruling(verdict, self.act.tree, refused_tree, rule, waivable),
+            refused_tree,
             changed=True,
         )
         result = replace(turn, tree=word.tree, changed=())  # it does not count yet
@@ -267,9 +267,9 @@ def _rulings(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
 
 def _again(turn: Turn, best: e.Claim) -> Finished:
     """The very change that a person let stand: the shell leaves it."""
-    ended = turn.ended(best)
+    result = turn.ended(best)
     return replace(
-        ended, ruling=replace(ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
+        result, ruling=replace(ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
     )
 
 
@@ -345,10 +345,10 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
 
 def _findings(run: Run, role: str) -> list[e.Finding]:
     """There is one finding: a reviewer raises and closes it, an author disputes it. It may be one that stops."""
-    said = ("disputed",) if role == "author" and run.findings else ()
-    said = ("open", "fixed") if role == "reviewer" else said
+    statuses = ("disputed",) if role == "author" and run.findings else ()
+    statuses = ("open", "fixed") if role == "reviewer" else statuses
     grave = [e.Finding(id="S1", severity="high", kind="security")] if role == "reviewer" else []
-    return [*(e.Finding(id="F1", severity="high", status=status) for status in said), *grave]
+    return [*(e.Finding(id="F1", severity="high", status=status) for status in statuses), *grave]
 
 
 _OURS = ("untested", "unproven", "stalled", "error", "timeout", "failure", "third_failure", "approval")

@@ -40,8 +40,8 @@ def _wrong(run: Run, ordered: Iterable[e.AnyEvent], way: str) -> str:
     if isinstance(step, decide.Do) and not wrong:
         after, wrong = _followed(after, [e.ActStarted(at=run.at, act=step.act)])
         after, wrong = (after, wrong) if wrong else _followed(after, _came(after, step.act, way))
-    kept = ("end", "state", "status", "stop", "turn", "spent")
-    changed = [name for name in kept if getattr(run, name) != getattr(after, name)]
+    unchanged = ("end", "state", "status", "stop", "turn", "spent")
+    changed = [name for name in unchanged if getattr(run, name) != getattr(after, name)]
     if changed:
         return f"a landing ({way}) changes {', '.join(changed)}"
     return wrong or (
@@ -60,6 +60,6 @@ def _followed(run: Run, events: Iterable[e.AnyEvent]) -> tuple[Run, str]:
 def _came(run: Run, act: e.Act, way: str) -> list[e.AnyEvent]:
     if way == "interrupted" or run.checkout.commit is None:
         return [e.ActInterrupted(at=run.at, key=act.key, reason="its keeper was killed")]
-    done = replace(run.checkout.commit, outcome="committed", landed="main")
-    done = done if way == "landed" else replace(done, outcome="conflict", landed="")
-    return decide.react(run, decide.Finished(key=act.key, result=done), run.at)
+    commit = replace(run.checkout.commit, outcome="committed", landed="main")
+    commit = commit if way == "landed" else replace(commit, outcome="conflict", landed="")
+    return decide.react(run, decide.Finished(key=act.key, result=commit), run.at)

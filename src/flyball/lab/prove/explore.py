@@ -74,9 +74,9 @@ class Graph:
 
     def add(self, run: Run, witness: Witness, source: int, move: Move | None) -> int:
         name = key(run, witness, self.premise)
-        found = self.index.get(name)
-        if found is not None:
-            return found
+        existing = self.index.get(name)
+        if existing is not None:
+            return existing
         self.index[name] = len(self.nodes)
         self.nodes.append((run, witness))
         self.reached.append((source, move))
@@ -85,19 +85,19 @@ class Graph:
         return len(self.nodes) - 1
 
     def join(
-        self, source: int, move: Move, run: Run, witness: Witness, said: list[e.AnyEvent], turns: int
+        self, source: int, move: Move, run: Run, witness: Witness, facts: list[e.AnyEvent], turns: int
     ) -> None:
         self.transitions += 1
         self.edges[source].append((self.add(run, witness, source, move), turns))
-        self.taken.update((fact.source, fact.target) for fact in said if isinstance(fact, e.Moved))
+        self.taken.update((fact.source, fact.target) for fact in facts if isinstance(fact, e.Moved))
 
     def path(self, node: int) -> list[Move]:
-        found: list[Move] = []
+        moves: list[Move] = []
         while True:
             node, move = self.reached[node]
             if move is None:
-                return found[::-1]
-            found.append(move)
+                return moves[::-1]
+            moves.append(move)
 
 
 def explore(premise: Premise, within: int | None = None, from_start: bool = False) -> Exploration:
@@ -130,8 +130,8 @@ def _stays(run: Run) -> bool:
 
 
 def _explored(graph: Graph, bound: int = 0, broken: Broken | None = None) -> Exploration:
-    taken = frozenset(graph.taken)
-    return Exploration(graph.premise.name, len(graph.nodes), graph.transitions, bound, taken, broken)
+    transitions = frozenset(graph.taken)
+    return Exploration(graph.premise.name, len(graph.nodes), graph.transitions, bound, transitions, broken)
 
 
 def _expand(graph: Graph, node: int) -> Broken | None:
@@ -169,8 +169,8 @@ def _rests(run: Run) -> None:
     if decide.due(run, run.at + 1) != Rest():
         raise _Breach("HUMAN-3", "something is due in a run that has ended")
     for what in ("pause", "cancel"):
-        said = mail.hear(run, messages.encode(messages.Ask(what=what)), 1, run.at + 1)
-        if not all(isinstance(fact, e.LetterRefused) for fact in said):
+        events = mail.hear(run, messages.encode(messages.Ask(what=what)), 1, run.at + 1)
+        if not all(isinstance(fact, e.LetterRefused) for fact in events):
             raise _Breach("HUMAN-3", f"'{what}' does something to a run that has ended")
 
 
@@ -178,24 +178,24 @@ def take(
     premise: Premise, run: Run, witness: Witness, move: Move
 ) -> tuple[Run, Witness, list[e.AnyEvent]] | None:
     """The run and the witness after this move, and its facts, every law checked; None: nothing came of it."""
-    said = facts(run, move)
-    if not said:
+    events = facts(run, move)
+    if not events:
         return None
     if premise.measures:
-        return runs.fold(run, said), witness, said
+        return runs.fold(run, events), witness, events
     truth = move.finished.result if move.finished else None
     after, now = run, witness
-    for fact in said:
+    for fact in events:
         before, was = after, now
         after = runs.apply(before, fact)
         now = saw(was, before, fact, truth, premise)
         breach = laws.broken(laws.Observation(premise, before, fact, after, was, now))
         if breach:
             raise _Breach(*breach)
-    breach = laws.step_breaks(run, move, said, after, now)
+    breach = laws.step_breaks(run, move, events, after, now)
     if breach:
         raise _Breach(*breach)
-    return after, now, said
+    return after, now, events
 
 
 def _turns(premise: Premise, run: Run, move: Move) -> int:
@@ -215,9 +215,11 @@ def waits(run: Run) -> bool:
 
 
 def _measured(graph: Graph, from_start: bool) -> Exploration:
-    lost = None if from_start else _no_way_out(graph)
-    if lost is not None:
-        return _explored(graph, broken=_told(graph, lost, None, "SYS-1", "from here no end can be reached"))
+    dead_end = None if from_start else _no_way_out(graph)
+    if dead_end is not None:
+        return _explored(
+            graph, broken=_told(graph, dead_end, None, "SYS-1", "from here no end can be reached")
+        )
     order, loose = _sorted(graph)
     if loose:
         return _explored(graph, broken=_circle(graph, loose))

@@ -80,13 +80,13 @@ def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
     if run.status == "ended":
         return run.end, run.state
     trees = Names()
-    named = (*_where(run, premise, trees), *_trees(run, premise, trees))
-    known = tuple(tree in run.progress.trees for tree in trees.given) if premise.circuit else ()
-    kept = tuple([_plain(value) for value in _kept(run)])
+    trees_key = (*_where(run, premise, trees), *_trees(run, premise, trees))
+    in_progress = tuple(tree in run.progress.trees for tree in trees.given) if premise.circuit else ()
+    plain = tuple([_plain(value) for value in _kept(run)])
     return (
-        named,
-        known,
-        kept,
+        trees_key,
+        in_progress,
+        plain,
         _counts(run, premise),
         _spent(run, premise),
         _plan(run.plan, premise) if premise.machine.supervises else (),
@@ -124,8 +124,8 @@ def _step(run: Run, step: AnyStep, trees: Names) -> tuple[Any, ...]:
             data = dict(step.data)
             if not run.machine.place(run.state, step.outcome).startswith("any:"):
                 data.pop("state", None)  # a state is named for nothing where the table names it
-            told = tuple((name, str(value)) for name, value in sorted(data.items()))
-            return step.outcome, step.waits, step.past_breakpoint, trees.of(step.before), told
+            details = tuple((name, str(value)) for name, value in sorted(data.items()))
+            return step.outcome, step.waits, step.past_breakpoint, trees.of(step.before), details
         case _:
             return (type(step).__name__,)
 
@@ -159,8 +159,8 @@ def _proof(run: Run) -> tuple[Any, ...] | None:
     if proof is None:
         return None
     tests = any(state.act == "proof" for state in run.machine.states.values())
-    counted = min(proof.fails, 2) if tests else 0
-    return (proof.passed, proof.examined, bool(proof.evidence.doubts), doubted(run), counted)
+    fails = min(proof.fails, 2) if tests else 0
+    return (proof.passed, proof.examined, bool(proof.evidence.doubts), doubted(run), fails)
 
 
 def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
@@ -199,22 +199,28 @@ def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
     if not (most and premise.owner and premise.proves):
         return ()
     still = progress.passes > 0 and progress.passed == run.tree
-    said = talk.exit_signal or len(set(talk.indicators)) > 1
+    signal = talk.exit_signal or len(set(talk.indicators)) > 1
     return (
         min(progress.unproved, most),
         progress.unproved_turns > 0 and still,
         min(progress.probes, 2),
         bool(run.evidence.baseline) and still,
-        said and still,
+        signal and still,
     )
 
 
 def _plan(plan: Plan, premise: Premise) -> tuple[Any, ...]:
     """What is planned, and counts as far as a limit reads them."""
     most = {key: premise.most(key) or 0 for key in ("turns", "no_progress", "same_action", "same_error")}
-    found = plan.assessment
+    assessment = plan.assessment
     return (
-        (plan.trigger is not None, bool(found and found.reasons), len(plan.steps), plan.approved, plan.step),
+        (
+            plan.trigger is not None,
+            bool(assessment and assessment.reasons),
+            len(plan.steps),
+            plan.approved,
+            plan.step,
+        ),
         (
             plan.act is not None,
             plan.halt.code if plan.halt else "",
@@ -243,5 +249,5 @@ def _spent(run: Run, premise: Premise) -> tuple[Any, ...]:
         else 0
     )
     cost = min(run.spent.cost_uusd - base.cost_uusd, budget.uusd) if budget.uusd is not None else 0
-    used = min(run.spent.tokens - base.tokens, budget.tokens) if budget.tokens is not None else 0
-    return wall, cost, used, costs[:1] if len(set(costs)) == 1 else costs
+    spent = min(run.spent.tokens - base.tokens, budget.tokens) if budget.tokens is not None else 0
+    return wall, cost, spent, costs[:1] if len(set(costs)) == 1 else costs

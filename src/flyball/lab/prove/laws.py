@@ -56,10 +56,10 @@ def laws_of(machine: Machine) -> list[str]:
     return [law for law in LAWS if ONLY_IN.get(law, machine.name) == machine.name]
 
 
-def broken(seen: Observation) -> tuple[str, str] | None:
+def broken(step: Observation) -> tuple[str, str] | None:
     """The law that this fact breaks, and how."""
-    for law, check in (*ALWAYS, *CHECKS.get(type(seen.event), ())):
-        says = check(seen) if ONLY_IN.get(law) in (None, seen.premise.machine.name) else ""
+    for law, check in (*ALWAYS, *CHECKS.get(type(step.event), ())):
+        says = check(step) if ONLY_IN.get(law) in (None, step.premise.machine.name) else ""
         if says:
             return law, says
     return None

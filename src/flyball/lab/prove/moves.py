@@ -107,12 +107,12 @@ def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
     for came in results(run, act, premise):
         result = came.finished.result
         assert isinstance(result, e.ChildEnded)
-        went: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if stopped else []
+        continued: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if stopped else []
         if result.turns:
-            went.append(
+            continued.append(
                 e.Charged(at=now, run=act.child, usage=usage, turns=result.turns, took_us=premise.took_us)
             )
-        yield Move(says=came.says, kind="finished", at=now, finished=came.finished, given=tuple(went))
+        yield Move(says=came.says, kind="finished", at=now, finished=came.finished, given=tuple(continued))
     if stopped:
         went_on = e.ChildWentOn(at=now, run=act.child)
         yield Move(says="the run below goes on", kind="below", at=now, given=(went_on,))
@@ -132,9 +132,9 @@ def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int
 def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iterator[Move]:
     for verb in question.verbs:
         plain = messages.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
-        for said in _said(run, plain, premise):
-            where = f" {said.data['state']}" if said.data else ""
-            yield Move(says=f"a person answers: {verb}{where}", kind="message", at=now, message=said)
+        for answer in _said(run, plain, premise):
+            where = f" {answer.data['state']}" if answer.data else ""
+            yield Move(says=f"a person answers: {verb}{where}", kind="message", at=now, message=answer)
     if premise.results == "all":
         stale = messages.Answer(question=question.id, verb=question.verbs[0], shown=STALE)
         yield Move(says="a person answers what was shown before", kind="message", at=now, message=stale)

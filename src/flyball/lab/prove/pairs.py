@@ -138,12 +138,12 @@ def _begun(changes: Family, run: Run, act: e.Act, two: Pair, now: int) -> None:
 
 
 def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
-    began = two.lower.began()
+    event = two.lower.began()
     if parent.machine.supervises:  # in a checkout of its own
-        settings = replace(began.settings, proof=())  # what the gate does is proved of each machine by itself
-        return replace(began, at=now, run=BELOW, parent=TOP, root=BELOW, owner=True, settings=settings)
+        settings = replace(event.settings, proof=())  # what the gate does is proved of each machine by itself
+        return replace(event, at=now, run=BELOW, parent=TOP, root=BELOW, owner=True, settings=settings)
     return replace(
-        began,
+        event,
         at=now,
         run=BELOW,
         parent=TOP,
@@ -160,9 +160,9 @@ def _came_of(family: Runs, run: Run, act: e.Act, two: Pair, now: int) -> Iterato
         result = came.finished.result
         if isinstance(result, e.TurnEnded) and result.verdict == "context":
             continue  # what it costs is proved of each machine by itself
-        given = _went_on(run, act, result, premise, now)
+        charges = _went_on(run, act, result, premise, now)
         after = _changes(family)
-        for member, facts in given:
+        for member, facts in charges:
             after.add(member, facts)
         after.add(run.id, react(after.run(run.id), came.finished, now))
         yield from _written(came.says, family, after)
@@ -179,11 +179,11 @@ def _went_on(
     """A run below the lower one is an act: what it cost is charged to all above it."""
     if not isinstance(result, e.ChildEnded):
         return []
-    went: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if run.status != "running" else []
+    continued: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if run.status != "running" else []
     usage = usage_of(premise)
     charged = [e.Charged(at=now, run=act.child, usage=usage, turns=result.turns)] if result.turns else []
     above: list[tuple[str, list[e.AnyEvent]]] = [(TOP, [*charged])] if run.id != TOP else []
-    return [(run.id, [*went, *charged]), *above]
+    return [(run.id, [*continued, *charged]), *above]
 
 
 def _stops_below(family: Runs, run: Run, act: e.Act, now: int) -> Iterator[FamilyStep]:
@@ -198,10 +198,10 @@ def _stops_below(family: Runs, run: Run, act: e.Act, now: int) -> Iterator[Famil
 
 def _answered(family: Runs, run: Run, question: e.Question, now: int) -> Iterator[FamilyStep]:
     for verb in question.verbs:
-        said = messages.Answer(
+        answer = messages.Answer(
             question=question.id, verb=verb, who="anna", text="so" if verb == "answer" else ""
         )
-        facts = mail.hear(run, messages.encode(said), 1, now)
+        facts = mail.hear(run, messages.encode(answer), 1, now)
         yield from _happened(f"a person answers {run.machine.name}: {verb}", family, [(run.id, facts)])
 
 
@@ -223,9 +223,11 @@ def _changes(family: Runs) -> Family:
     return Family({run.id: Changed(run, []) for run in family})
 
 
-def _happened(says: str, family: Runs, given: list[tuple[str, list[e.AnyEvent]]]) -> Iterator[FamilyStep]:
+def _happened(
+    says: str, family: Runs, changes_of: list[tuple[str, list[e.AnyEvent]]]
+) -> Iterator[FamilyStep]:
     changes = _changes(family)
-    for member, facts in given:
+    for member, facts in changes_of:
         changes.add(member, facts)
     yield from _written(says, family, changes)
 
@@ -251,8 +253,8 @@ def check(family: Runs, step: FamilyStep) -> None:
     _one_act(step.family)
     if len(step.family) == 2 and not _set_aside(top) and not _given_up(step.family):
         _stand_alike(top, step.family[1])
-    begun = any(isinstance(fact, e.ActStarted) for facts in step.facts.values() for fact in facts)
-    if family[0].asked == "cancel" and begun:
+    starts = any(isinstance(fact, e.ActStarted) for facts in step.facts.values() for fact in facts)
+    if family[0].asked == "cancel" and starts:
         raise Breach("HUMAN-3", "an act begins though the run is cancelled")
     good = (
         top.evidence.proof is not None and top.evidence.proof.passed and top.evidence.proof.tree == top.tree
@@ -266,18 +268,18 @@ def check(family: Runs, step: FamilyStep) -> None:
 def _ends_together(family: Runs, step: FamilyStep) -> None:
     """A lower run's end is the outcome of the upper one's act, in the same transaction; its tree is theirs."""
     over = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.Ended)]
-    heard = [
+    reports = [
         f
         for f in step.facts.get(TOP, [])
         if isinstance(f, e.ActFinished) and isinstance(f.result, e.ChildEnded)
     ]
-    real = [f for f in heard if isinstance(f.result, e.ChildEnded) and f.result.run == BELOW]
+    real = [f for f in reports if isinstance(f.result, e.ChildEnded) and f.result.run == BELOW]
     if len(over) != len(real) and not _given_up(family):
         raise Breach("SYS-5", f"the run below ended {len(over)} times, the run above heard of {len(real)}")
     if not over and len(family) == 2 and len(step.family) == 1:
         raise Breach("SYS-5", "the run below is gone without an end")
-    began = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.RunBegan)]
-    if began and began[0].tree != step.family[0].tree and not began[0].owner:
+    starts = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.RunBegan)]
+    if starts and starts[0].tree != step.family[0].tree and not starts[0].owner:
         raise Breach("SYS-10", "the run below begins on another tree")
     if step.family[0].status == "ended" and len(step.family) == 2 and not _given_up(step.family):
         raise Breach("HUMAN-3", "the run above has ended, the run below has not")
@@ -390,9 +392,9 @@ def _never_ends(graph: Graph) -> Broken | None:
     if len(graph.edges) < len(graph.nodes):
         return None
     good = {n for n, family in enumerate(graph.nodes) if family[0].end or listens(family[0])}
-    lost = graphs.lost(graph.edges, good)
-    if lost is not None:
-        return _told(graph, lost, "SYS-1", "from here no end can be reached")
+    dead_end = graphs.lost(graph.edges, good)
+    if dead_end is not None:
+        return _told(graph, dead_end, "SYS-1", "from here no end can be reached")
     between = [steps if not waits(graph.nodes[n][0]) else [] for n, steps in enumerate(graph.edges)]
     _, loose = graphs.in_order(between)
     return _told(graph, loose[0], "BOUND", "it goes round without a wait") if loose else None
@@ -412,14 +414,16 @@ def _told(graph: Graph, node: int, law: str, says: str, last: FamilyStep | None 
 
 def _replayed(graph: Graph, node: int) -> Step:
     source, says = graph.reached[node]
-    wanted = _key(graph.nodes[node], graph.two)
+    target = _key(graph.nodes[node], graph.two)
     ways = happenings(graph.nodes[source], graph.two)
-    return _step(next(s for s in ways if s.says == says and _key(s.family, graph.two) == wanted))
+    return _step(next(s for s in ways if s.says == says and _key(s.family, graph.two) == target))
 
 
 def _step(happened: FamilyStep) -> Step:
     facts = [
-        f"{name}: {brief(happened.family[0], fact)}" for name, told in happened.facts.items() for fact in told
+        f"{name}: {brief(happened.family[0], fact)}"
+        for name, group in happened.facts.items()
+        for fact in group
     ]
     state = " > ".join(run.state for run in happened.family)
     return Step(happened.says, tuple(facts), state, happened.family[0].status)

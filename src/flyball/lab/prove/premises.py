@@ -63,9 +63,9 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _most(self, key: str) -> int | None:
-        given = self.options.get(key)
-        if isinstance(given, int) and not isinstance(given, bool):
-            return given
+        option = self.options.get(key)
+        if isinstance(option, int) and not isinstance(option, bool):
+            return option
         return self.settings.limit(self.machine.name, key, self.machine.most.get(key))
 
     def option(self, key: str) -> Any:
@@ -146,11 +146,11 @@ def _with(plain: Premise, **changes: Any) -> Settings:
 def origins(machine: Machine) -> tuple[str, ...]:
     """The states that read who called the CTO, and those that lead there without calling it anew."""
     reading = {s.name for s in machine.states.values() if any(t.startswith("any:") for t in s.on.values())}
-    found: set[str] = set()
-    while reading - found:
-        found |= reading
-        reading = {a for a, to in machine.ways.items() if any(_passes_on(machine, b, found) for b in to)}
-    return tuple(sorted(found))
+    states: set[str] = set()
+    while reading - states:
+        states |= reading
+        reading = {a for a, to in machine.ways.items() if any(_passes_on(machine, b, states) for b in to)}
+    return tuple(sorted(states))
 
 
 def _passes_on(machine: Machine, target: str, live: set[str]) -> bool:

@@ -100,9 +100,9 @@ class Campaign:
         ]
 
     def run(self) -> Tally:
-        began = time.monotonic()
+        start = time.monotonic()
         self._in_lanes()
-        self.tally.took_s = time.monotonic() - began
+        self.tally.took_s = time.monotonic() - start
         return self.tally
 
     def _in_lanes(self) -> None:
@@ -134,9 +134,9 @@ class Campaign:
     def take(self, most: int) -> int:
         """So many of the kills that are left."""
         with self.lock:
-            taken = min(most, self.left)
-            self.left -= taken
-            return taken
+            kills = min(most, self.left)
+            self.left -= kills
+            return kills
 
     def give_back(self, kills: int) -> None:
         with self.lock:
@@ -147,10 +147,10 @@ class Campaign:
             for name, count in counts.items():
                 setattr(self.tally, name, getattr(self.tally, name) + count)
             if counts.get("kills") and (self.tally.kills % 10 == 0 or self.tally.kills == self.wanted):
-                seen = self.tally
+                tally = self.tally
                 self.say(
-                    f"{seen.kills:>5} of {self.wanted} kills, {seen.runs} runs ended, "
-                    f"{seen.events_lost} events lost, {seen.effects_doubled} effects doubled"
+                    f"{tally.kills:>5} of {self.wanted} kills, {tally.runs} runs ended, "
+                    f"{tally.events_lost} events lost, {tally.effects_doubled} effects doubled"
                 )
 
     def complain(self, what: str) -> None:
@@ -204,21 +204,21 @@ class Lane:
 
     def _play(self, plot: Plot, kills: int) -> Run | None:
         """Start it, kill it so often, and resume it until it ends; None: it never began, or never ended."""
-        words, root, left = self.place.words(plot), "", kills
+        words, root, remaining = self.place.words(plot), "", kills
         for _ in range(3 * kills + 20):
             if self.campaign.stop.is_set():
                 break
-            left -= self._drive(words, root, left > 0)
+            remaining -= self._drive(words, root, remaining > 0)
             root = root or self._begun()
             if not root:
                 continue
             run = self.app.read(root)
             if run.status == "ended":
-                self.campaign.give_back(left)
+                self.campaign.give_back(remaining)
                 return run
             self._answer(plot, run)
             words = ["resume", root, "--json"]
-        self.campaign.give_back(left)
+        self.campaign.give_back(remaining)
         return None
 
     def _drive(self, words: list[str], root: str, deadly: bool) -> int:
@@ -276,14 +276,14 @@ class Lane:
         """The claims of acts that are in flight."""
         acts = self.place.state / "acts"
         claims = [c for c in (*acts.glob("*/claim"), *acts.glob("*/*/claim")) if c not in self.over]
-        seen = {claim: process.look(claim.parent) for claim in claims}
-        self.over.update(claim for claim in claims if seen[claim] in ("ended", "lost"))
-        return [claim for claim in claims if seen[claim] == "alive"]
+        states = {claim: process.look(claim.parent) for claim in claims}
+        self.over.update(claim for claim in claims if states[claim] in ("ended", "lost"))
+        return [claim for claim in claims if states[claim] == "alive"]
 
     def _begun(self) -> str:
-        found = [row.run for row in self.app.journal.rows(parent="") if row.run not in self.known]
-        self.known.update(found)
-        return found[0] if found else ""
+        ids = [row.run for row in self.app.journal.rows(parent="") if row.run not in self.known]
+        self.known.update(ids)
+        return ids[0] if ids else ""
 
     def _look(self, root: str) -> None:
         """What is in the journal now must stay in it."""
@@ -299,8 +299,8 @@ class Lane:
         question = run.question
         if question is None or self.app.journal.mail(run.id):
             return
-        wanted = (plot.answers.get(question.kind, ""), *GOING_ON, *question.verbs)
-        verb = next(word for word in wanted if word in question.verbs)
+        choices = (plot.answers.get(question.kind, ""), *GOING_ON, *question.verbs)
+        verb = next(word for word in choices if word in question.verbs)
         self.app.send(run, Answer(question=question.id, verb=verb, who="selftest", how="selftest"))
 
     # ---- what came of it
@@ -313,30 +313,30 @@ class Lane:
                     f"'{plot.name}' did not come to an end; see {self.place.folder / 'said'}."
                 )
             return
-        ending, wanted = self.campaign.expected[plot.name]
+        ending, effects = self.campaign.expected[plot.name]
         with self.campaign.lock:
             self.campaign.tally.plots[plot.name] = self.campaign.tally.plots.get(plot.name, 0) + 1
         self.campaign.note(runs=1)
         self._compare(run, ending, self._ending(run))
-        self._weigh(run, Counter(wanted), self._effects(run))
+        self._weigh(run, Counter(effects), self._effects(run))
 
-    def _compare(self, run: Run, wanted: Ending, ending: Ending) -> None:
-        if ending != wanted:
+    def _compare(self, run: Run, expected: Ending, ending: Ending) -> None:
+        if ending != expected:
             self.campaign.note(other_ends=1)
-            self.campaign.complain(f"Run {run.id} ended as {ending}, undisturbed as {wanted}.")
+            self.campaign.complain(f"Run {run.id} ended as {ending}, undisturbed as {expected}.")
 
-    def _weigh(self, run: Run, wanted: Counter[str], seen: Effects) -> None:
-        done = Counter(seen.finished)
-        doubled, missing = seen.doubled + (done - wanted).total(), (wanted - done).total()
+    def _weigh(self, run: Run, expected: Counter[str], effects: Effects) -> None:
+        finished = Counter(effects.finished)
+        doubled, missing = effects.doubled + (finished - expected).total(), (expected - finished).total()
         self.campaign.note(
-            witnessed=seen.witnessed,
-            interrupted=seen.interrupted,
+            witnessed=effects.witnessed,
+            interrupted=effects.interrupted,
             effects_doubled=doubled,
             effects_missing=missing,
-            effects_unannounced=seen.unannounced,
+            effects_unannounced=effects.unannounced,
         )
-        if doubled or missing or seen.unannounced:
-            self.campaign.complain(f"Run {run.id}: {seen}, wanted {dict(wanted)}.")
+        if doubled or missing or effects.unannounced:
+            self.campaign.complain(f"Run {run.id}: {effects}, wanted {dict(expected)}.")
 
     def _judge_all(self) -> None:
         """Everything that was read before a kill is there, and the whole state adds up."""

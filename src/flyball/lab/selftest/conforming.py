@@ -21,20 +21,20 @@ class ConformanceCount(Struct):
 def conform(folder: Path) -> ConformanceCount:
     """Every law on SQLite in this folder, and in memory."""
     names = [name for name in dir(JournalSuite) if name.startswith("test_")]
-    found = ConformanceCount(len(names))
+    count = ConformanceCount(len(names))
     for number, name in enumerate(names):
-        _check(found, name, MemoryJournal())
-        _check(found, name, SqliteJournal(folder / f"law-{number}" / "journal.db"))
-    return found
+        _check(count, name, MemoryJournal())
+        _check(count, name, SqliteJournal(folder / f"law-{number}" / "journal.db"))
+    return count
 
 
-def _check(found: ConformanceCount, name: str, journal: Journal) -> None:
+def _check(count: ConformanceCount, name: str, journal: Journal) -> None:
     try:
         getattr(JournalSuite(), name)(journal)
     except Exception as problem:  # whatever it is, the law does not hold here
         where = traceback.extract_tb(problem.__traceback__)[-1]
         law = name.removeprefix("test_").replace("_", " ")
-        found.broken.append(
+        count.broken.append(
             f"{type(journal).__name__}: {law} ({type(problem).__name__}, line {where.lineno})"
         )
     finally:

@@ -48,48 +48,50 @@ class _Acts(NamedTuple):
 
 
 def effects(entries: list[Entry], acts: Path, witness: Path) -> Effects:
-    told = _acts(entries)
+    journal_acts = _acts(entries)
     runs = {entry.run for entry in entries}
     lines = [line for line in _lines(witness) if line.run in runs]
     keys = _keys(acts, runs)
-    _announce_merges(told, set(keys.values()))
-    done = [(line.name, keys.get(line.mark, "")) for line in lines]
-    settled = told.finished | told.interrupted
-    surplus = (Counter((line.run, line.turn) for line in lines) - Counter(told.begun.values())).total()
-    unknown = sum(1 for _, key in done if key not in told.begun)
+    _announce_merges(journal_acts, set(keys.values()))
+    finished = [(line.name, keys.get(line.mark, "")) for line in lines]
+    settled = journal_acts.finished | journal_acts.interrupted
+    surplus = (
+        Counter((line.run, line.turn) for line in lines) - Counter(journal_acts.begun.values())
+    ).total()
+    unknown = sum(1 for _, key in finished if key not in journal_acts.begun)
     return Effects(
-        finished=dict(Counter(name for name, key in done if key in told.finished)),
+        finished=dict(Counter(name for name, key in finished if key in journal_acts.finished)),
         witnessed=len(lines),
-        doubled=surplus + sum(1 for _, key in done if key in told.begun and key not in settled),
+        doubled=surplus + sum(1 for _, key in finished if key in journal_acts.begun and key not in settled),
         unannounced=max(0, unknown - surplus),
-        interrupted=len(told.interrupted),
+        interrupted=len(journal_acts.interrupted),
     )
 
 
 def _acts(entries: list[Entry]) -> _Acts:
-    told = _Acts({}, set(), set(), {})
+    acts = _Acts({}, set(), set(), {})
     for entry in entries:
         match e.decode(entry.body):
             case e.ActStarted(act=act) if act.do == "proof" or act.do.startswith("agent:"):
-                told.begun[act.key] = (entry.run, "-" if act.do == "proof" else str(act.turn))
+                acts.begun[act.key] = (entry.run, "-" if act.do == "proof" else str(act.turn))
             case e.ActStarted(act=act) if act.do == "land":
-                told.landings[act.key] = entry.run
+                acts.landings[act.key] = entry.run
             case e.ActFinished(key=key):
-                told.finished.add(key)
+                acts.finished.add(key)
             case e.ActInterrupted(key=key):
-                told.interrupted.add(key)
+                acts.interrupted.add(key)
             case _:
                 pass
-    return told
+    return acts
 
 
-def _announce_merges(told: _Acts, keys: set[str]) -> None:
+def _announce_merges(acts: _Acts, keys: set[str]) -> None:
     """What lands on a branch that moved is proved once more, in a folder named for the landing and the merge."""
     for key in keys:
         act = key.rpartition("-")[0]
-        if act in told.landings:
-            told.begun[key] = (told.landings[act], "-")
-            (told.finished if act in told.finished else told.interrupted).add(key)
+        if act in acts.landings:
+            acts.begun[key] = (acts.landings[act], "-")
+            (acts.finished if act in acts.finished else acts.interrupted).add(key)
 
 
 def _lines(witness: Path) -> list[Line]:
@@ -99,9 +101,9 @@ def _lines(witness: Path) -> list[Line]:
 
 def _keys(acts: Path, runs: set[str]) -> dict[str, str]:
     """Which act each process was of, by its mark."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for folder in acts.iterdir() if acts.is_dir() else ():
         if folder.name.partition("-")[0] in runs:
             for claim in folder.rglob("claim"):
-                found[claim.read_text().strip()] = folder.name
-    return found
+                keys[claim.read_text().strip()] = folder.name
+    return keys

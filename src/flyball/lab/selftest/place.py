@@ -21,9 +21,9 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo = folder, folder / "repo"
         self.state, self.witness = folder / "state", folder / "witness"
-        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        inherited = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.env = {
-            **kept,
+            **inherited,
             "HOME": str(folder / "home"),
             "FLYBALL_STATE_DIR": str(self.state),
             "GIT_CONFIG_GLOBAL": os.devnull,
@@ -44,12 +44,12 @@ class Place:
         return self.git("rev-parse", "HEAD")
 
     def git(self, *words: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", *words], cwd=self.repo, env=self.env, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise WorkspaceError(f"The self-test's git failed: {done.stderr.strip()}. Is git installed?")
-        return done.stdout.strip()
+        if result.returncode:
+            raise WorkspaceError(f"The self-test's git failed: {result.stderr.strip()}. Is git installed?")
+        return result.stdout.strip()
 
     def words(self, plot: Plot) -> list[str]:
         """`flyball run …` for a plot. Without a sandbox, or nothing could be witnessed from outside."""
@@ -59,19 +59,28 @@ class Place:
         proof = json.dumps([PROOF.replace("{w}", str(self.witness))])
         once = ("proof.repeat=1", "proof.bite=never")  # a process for each proof
         sets = (f"proof.commands={proof}", "guard.sandbox=none", *once, *plot.sets)
-        given = [word for text in sets for word in ("--set", text)]
-        return ["run", plot.name, "--machine", plot.machine, "--agent", f"script:{script}", "--json", *given]
+        options = [word for text in sets for word in ("--set", text)]
+        return [
+            "run",
+            plot.name,
+            "--machine",
+            plot.machine,
+            "--agent",
+            f"script:{script}",
+            "--json",
+            *options,
+        ]
 
     def start(self, words: list[str]) -> subprocess.Popen[bytes]:
         """A real supervisor, in a session of its own; what it says is kept beside the repository."""
-        with (self.folder / "said").open("ab") as said:
+        with (self.folder / "said").open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "flyball", *words],
                 cwd=self.repo,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
 

@@ -63,19 +63,19 @@ class Trial(Struct):
 
 def trial(where: Path, size: Size, say: Say, seed: int | None = None) -> Trial:
     """Everything, in a new folder below `where`, which is removed unless something was found."""
-    chosen = random.randrange(1 << 32) if seed is None else seed
-    began, folder = time.monotonic(), _folder(where)
-    found = Trial(chosen, machine(folder), sync_us(folder))
+    number = random.randrange(1 << 32) if seed is None else seed
+    start, folder = time.monotonic(), _folder(where)
+    result = Trial(number, machine(folder), sync_us(folder))
     try:
         for name, search in SEARCHES.items():
-            found.parts.append(_searched(name, search, folder, size, chosen, say))
-        found.took_s = time.monotonic() - began
-        return found
+            result.parts.append(_searched(name, search, folder, size, number, say))
+        result.took_s = time.monotonic() - start
+        return result
     finally:
-        if found.good and len(found.parts) == len(SEARCHES):
+        if result.good and len(result.parts) == len(SEARCHES):
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            found.kept = str(folder)
+            result.kept = str(folder)
             say(f"Everything is kept in {folder}.")
 
 
@@ -91,7 +91,7 @@ def _folder(where: Path) -> Path:
 
 
 def _searched(name: str, search: Search, folder: Path, size: Size, seed: int, say: Say) -> Part:
-    part, began = Part(name), time.monotonic()
+    part, start = Part(name), time.monotonic()
     place = folder / name.replace(" ", "-")
     place.mkdir()
     try:
@@ -99,7 +99,7 @@ def _searched(name: str, search: Search, folder: Path, size: Size, seed: int, sa
         part.held = not part.wrong
     except Exception as problem:  # a search that breaks off has not held
         part.wrong.append(f"It broke off: {type(problem).__name__}: {problem}")
-    part.took_s = time.monotonic() - began
+    part.took_s = time.monotonic() - start
     return part
 
 
@@ -110,15 +110,15 @@ Search = Callable[[Part, Path, Size, int, Say], None]
 
 def _prove(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
     say(f"prove: {', '.join(size.machines)}")
-    done = [proof for _, proof, _ in proofs([(shipped(name), shipped) for name in size.machines])]
-    states, transitions = sum(p.states for p in done), sum(p.transitions for p in done)
-    part.tried = f"{len(done)} machines, {len(LAWS)} laws, {states} states, {transitions} transitions"
+    results = [proof for _, proof, _ in proofs([(shipped(name), shipped) for name in size.machines])]
+    states, transitions = sum(p.states for p in results), sum(p.transitions for p in results)
+    part.tried = f"{len(results)} machines, {len(LAWS)} laws, {states} states, {transitions} transitions"
     part.figures = {
         "states": states,
         "transitions": transitions,
-        "bounds": {p.machine: p.bound for p in done},
+        "bounds": {p.machine: p.bound for p in results},
     }
-    part.wrong = [f"{p.machine}: {p.broken.law}: {p.broken.says}" for p in done if p.broken]
+    part.wrong = [f"{p.machine}: {p.broken.law}: {p.broken.says}" for p in results if p.broken]
 
 
 def _simulate(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
@@ -129,18 +129,27 @@ def worlds(seeds: int, first: int, say: Say) -> tuple[str, dict[str, Any], list[
     """Seeded worlds, played: what was tried, figures, and the seeds in which a law was broken."""
     from flyball.lab.simulate.campaign import simulate
 
-    played = 0
+    count = 0
 
     def watch(_: object) -> None:
-        nonlocal played
-        played += 1
-        if played % 10 == 0 or played == seeds:
-            say(f"simulate: {played} of {seeds} seeds")
+        nonlocal count
+        count += 1
+        if count % 10 == 0 or count == seeds:
+            say(f"simulate: {count} of {seeds} seeds")
 
-    found = simulate(range(first, first + seeds), watch=watch)
-    tried = f"{found.seeds} seeds, {found.events} events, {found.hours} virtual hours"
-    figures = {"seeds": found.seeds, "first": first, "events": found.events, "virtual_hours": found.hours}
-    return tried, figures, [f"seed {told.seed}: {told.law}: {told.broken}" for told in found.failed]
+    campaign = simulate(range(first, first + seeds), watch=watch)
+    summary = f"{campaign.seeds} seeds, {campaign.events} events, {campaign.hours} virtual hours"
+    figures = {
+        "seeds": campaign.seeds,
+        "first": first,
+        "events": campaign.events,
+        "virtual_hours": campaign.hours,
+    }
+    return (
+        summary,
+        figures,
+        [f"seed {result.seed}: {result.law}: {result.broken}" for result in campaign.failed],
+    )
 
 
 def _kill(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
@@ -153,15 +162,15 @@ def _kill(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
 
 def _conform(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
     say("journal: its laws, on this disk and in memory")
-    found = conform(folder)
-    part.tried = f"{found.laws} laws, each on SQLite on this disk and in memory"
-    part.figures, part.wrong = {"laws": found.laws}, found.broken
+    count = conform(folder)
+    part.tried = f"{count.laws} laws, each on SQLite on this disk and in memory"
+    part.figures, part.wrong = {"laws": count.laws}, count.broken
 
 
 def _storage(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None:
-    def progress(done: int, of: int) -> None:
-        if done % 50 == 0 or done == of:
-            say(f"storage: {done} of {of} faults")
+    def progress(finished: int, of: int) -> None:
+        if finished % 50 == 0 or finished == of:
+            say(f"storage: {finished} of {of} faults")
 
     swept = sweep(folder, size.points, seed, progress)
     part.tried = f"{swept.points} faults of the disk in a run of {swept.events} events: {_by(swept.by_fault)}"
@@ -184,8 +193,8 @@ SEARCHES: dict[str, Search] = {
 }
 
 
-def facts(found: Trial) -> dict[str, Any]:
+def facts(trial: Trial) -> dict[str, Any]:
     """For programs."""
-    parts = [{name: getattr(part, name) for name in part.__struct_fields__} for part in found.parts]
-    told = {name: getattr(found, name) for name in found.__struct_fields__ if name != "parts"}
-    return {"good": found.good, **told, "parts": parts}
+    parts = [{name: getattr(part, name) for name in part.__struct_fields__} for part in trial.parts]
+    data = {name: getattr(trial, name) for name in trial.__struct_fields__ if name != "parts"}
+    return {"good": trial.good, **data, "parts": parts}

@@ -58,8 +58,8 @@ class SweepResult(Struct):
 class Bench:
     """One folder, one disk, one story; each trial begins with an empty folder."""
 
-    def __init__(self, folder: Path, told: Story | None = None) -> None:
-        self.story = told or story()
+    def __init__(self, folder: Path, source: Story | None = None) -> None:
+        self.story = source or story()
         self.path = folder / "journal.db"
         self.disk = FaultyDisk(f"faulty-{next(_names)}")
 
@@ -99,9 +99,9 @@ class Bench:
             good = lies and str(refusal).endswith(".")
             return ("refused", str(refusal)) if good else ("wrong", f"it is refused: {refusal}")
 
-    def _is_a_sentence(self, said: str, trouble: DiskFault) -> bool:
-        names = str(self.path) in said and said.endswith(".")
-        return names and (trouble.kind != "fill" or "full" in said)
+    def _is_a_sentence(self, message: str, trouble: DiskFault) -> bool:
+        names = str(self.path) in message and message.endswith(".")
+        return names and (trouble.kind != "fill" or "full" in message)
 
     def _live(self) -> FailedDriver:
         """Write the story until it is told or the disk says no."""
@@ -164,9 +164,9 @@ class Bench:
         expected = next((s.run for s in self.story.steps if s.write.after + len(s.write.drafts) == seq), None)
         if folded(entries) != expected:
             return f"its {seq} events add up to another state"
-        kept = journal.latest_snapshot(RUN)
-        if kept is not None and thaw(kept.body) != folded(entries[: kept.seq]):
-            return f"its snapshot at event {kept.seq} is of another state"
+        snapshot = journal.latest_snapshot(RUN)
+        if snapshot is not None and thaw(snapshot.body) != folded(entries[: snapshot.seq]):
+            return f"its snapshot at event {snapshot.seq} is of another state"
         return ""
 
     def _lost(self, journal: SqliteJournal, entries: list[Entry], lived: FailedDriver) -> str:
@@ -195,10 +195,10 @@ def points(deeds: list[str], seed: int, most: int | None = None) -> list[DiskFau
     """Every deed with every fault, or a sample of so many; where a disk lies, the power goes some time later."""
     rng = random.Random(seed)
     every = [(at, kind) for at in range(1, len(deeds) + 1) for kind in FAULTS]
-    chosen = every if most is None else sorted(rng.sample(every, min(most, len(every))))
+    selected = every if most is None else sorted(rng.sample(every, min(most, len(every))))
     return [
         DiskFault(kind, at, _cut(rng, at, len(deeds)) if kind == "lose" else 0, rng.randrange(1 << 30))
-        for at, kind in chosen
+        for at, kind in selected
     ]
 
 
@@ -218,11 +218,11 @@ def sweep(
     bench = Bench(folder)
     try:
         deeds = bench.undisturbed()
-        chosen = points(deeds, seed, most)[share[0] :: share[1]]
+        selected = points(deeds, seed, most)[share[0] :: share[1]]
         swept = SweepResult(events=len(bench.story.entries), deeds=dict(Counter(deeds)))
-        for number, trouble in enumerate(chosen):
+        for number, trouble in enumerate(selected):
             _note(swept, trouble, deeds, *bench.trial(trouble, number % WHOLE == 0))
-            say(number + 1, len(chosen))
+            say(number + 1, len(selected))
         return swept
     finally:
         bench.close()
@@ -238,8 +238,8 @@ def _note(swept: SweepResult, trouble: DiskFault, deeds: list[str], came: str, w
         swept.wrong.append(f"{what}: {why}")
         return
     swept.unharmed += came == "unharmed"
-    counted = "kept" if came == "unharmed" else came
-    setattr(swept, counted, getattr(swept, counted) + 1)
+    counter = "kept" if came == "unharmed" else came
+    setattr(swept, counter, getattr(swept, counter) + 1)
 
 
 def together(parts: Iterable[SweepResult]) -> SweepResult:

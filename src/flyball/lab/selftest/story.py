@@ -133,7 +133,7 @@ def folded(entries: Sequence[Entry]) -> Run | None:
     return fold(None, [e.decode(entry.body) for entry in entries]) if entries else None
 
 
-def row_at(told: Story, seq: int) -> Row | None:
+def row_at(story: Story, seq: int) -> Row | None:
     """The row that goes with the run at this event; None: there is none yet, or no transaction ends there."""
-    ends = {step.write.after + len(step.write.drafts): step.write.row for step in told.steps}
+    ends = {step.write.after + len(step.write.drafts): step.write.row for step in story.steps}
     return ends.get(seq)

@@ -33,14 +33,14 @@ def machine(folder: Path) -> dict[str, str]:
 
 
 def _version(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         return "not installed"
     try:
-        said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        process = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
         return "cannot be run"
-    return next((word for word in said.stdout.split() if word[:1].isdigit()), "unknown")
+    return next((word for word in process.stdout.split() if word[:1].isdigit()), "unknown")
 
 
 def _file_system(folder: Path) -> str:
@@ -59,8 +59,8 @@ def sync_us(folder: Path) -> int:
     took: list[int] = []
     with (folder / "sync").open("wb", buffering=0) as file:
         for _ in range(SYNCS):
-            began = time.perf_counter_ns()
+            start = time.perf_counter_ns()
             file.write(PAGE)
             os.fsync(file.fileno())
-            took.append(time.perf_counter_ns() - began)
+            took.append(time.perf_counter_ns() - start)
     return int(statistics.median(took)) // 1000

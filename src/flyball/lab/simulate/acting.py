@@ -26,14 +26,14 @@ class Acting:
         match model.result:
             case e.TurnEnded() as turn:
                 return self._turn(run, act, cue, turn, lasts_us)
-            case e.Prepared() as made if not made.error:
+            case e.Prepared() as prepared if not prepared.error:
                 base = self._tree("t0")
-                return self._made(act, replace(made, base_tree=base, tree=base, sandbox="none"), lasts_us)
+                return self._made(act, replace(prepared, base_tree=base, tree=base, sandbox="none"), lasts_us)
             case e.ProofEnded() as proof:
                 return self._proof(run, act, replace(proof, tree=self._tree(proof.tree)), lasts_us)
-            case e.CommitEnded() as done:
+            case e.CommitEnded() as committed:
                 return self._made(
-                    act, replace(done, tree=self._tree(done.tree), commit=f"c-{act.key}"), lasts_us
+                    act, replace(committed, tree=self._tree(committed.tree), commit=f"c-{act.key}"), lasts_us
                 )
             case e.Restored():
                 return self.players.well(run, act, 0)
@@ -61,9 +61,11 @@ class Acting:
         result = replace(
             turn, tree=tree, reset_at=self._reset(cue, turn), changed=changed, lines=len(changed)
         )
-        judged = self._ruling(run, act, cue, ruling) if ruling else None
+        ruling_event = self._ruling(run, act, cue, ruling) if ruling else None
         return PlannedAct(
-            Finished(key=act.key, result=result, ruling=judged, took_us=lasts_us), lasts_us, turn.verdict
+            Finished(key=act.key, result=result, ruling=ruling_event, took_us=lasts_us),
+            lasts_us,
+            turn.verdict,
         )
 
     def _lasts(self, act: e.Act, turn: e.TurnEnded, lasts_us: int) -> int:

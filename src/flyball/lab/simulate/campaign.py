@@ -44,13 +44,13 @@ class Campaign(Struct):
     def events_a_second(self) -> int:
         return int(self.events / self.took_s) if self.took_s else 0
 
-    def add(self, told: SeedResult) -> None:
+    def add(self, result: SeedResult) -> None:
         self.seeds += 1
-        self.events += told.events
-        self.virtual_us += told.virtual_us
-        self.coverage.add(told.coverage)
-        if told.broken:
-            self.failed.append(replace(told, lines=told.lines[-LAST:]))
+        self.events += result.events
+        self.virtual_us += result.virtual_us
+        self.coverage.add(result.coverage)
+        if result.broken:
+            self.failed.append(replace(result, lines=result.lines[-LAST:]))
 
 
 def aim(seed: int, machine: str = "") -> Aim | None:
@@ -71,17 +71,17 @@ def aimed(seed: int, machine: str = "") -> str:
 def simulate(
     seeds: Iterable[int],
     machine: str = "",
-    watch: Callable[[SeedResult], None] = lambda told: None,
+    watch: Callable[[SeedResult], None] = lambda result: None,
     by_lot: bool = False,
 ) -> Campaign:
     """Play each seed, aimed or all by lot; `watch` sees each one with all its lines."""
-    found, began = Campaign(), time.perf_counter()
+    campaign, start = Campaign(), time.perf_counter()
     for seed in seeds:
-        told = World(seed, machine, None if by_lot else aim(seed, machine)).play()
-        watch(told)
-        found.add(told)
-        found.took_s = time.perf_counter() - began
-    return found
+        result = World(seed, machine, None if by_lot else aim(seed, machine)).play()
+        watch(result)
+        campaign.add(result)
+        campaign.took_s = time.perf_counter() - start
+    return campaign
 
 
 # ---- in words ----------------------------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ def script_for(machine: str, goal: Goal) -> Script:
             break
         cue = _cue(run, move)
         cues += [cue] if cue else []
-        said = written(run, move)
-        run = runs.fold(run, said)
-        if number < len(goal.way.steps) and any(isinstance(fact, e.Moved) for fact in said):
+        events = written(run, move)
+        run = runs.fold(run, events)
+        if number < len(goal.way.steps) and any(isinstance(fact, e.Moved) for fact in events):
             visit = len(cues)
     return Script(premise, tuple(cues), visit)
 

@@ -24,8 +24,10 @@ LIMITS: dict[str, tuple[int, ...]] = {  # what a configuration may say
 def drawn_runs(rng: random.Random, machine: str, now: int) -> list[e.RunBegan]:
     """One or two top-level runs."""
     names = list(OFTEN)
-    chosen = [machine or rng.choices(names, list(OFTEN.values()))[0] for _ in range(rng.choice((1, 1, 1, 2)))]
-    return [_began(rng, shipped(name), f"top{n}", now) for n, name in enumerate(chosen, 1)]
+    machines = [
+        machine or rng.choices(names, list(OFTEN.values()))[0] for _ in range(rng.choice((1, 1, 1, 2)))
+    ]
+    return [_began(rng, shipped(name), f"top{n}", now) for n, name in enumerate(machines, 1)]
 
 
 def _began(rng: random.Random, machine: Machine, name: str, now: int) -> e.RunBegan:
@@ -34,8 +36,8 @@ def _began(rng: random.Random, machine: Machine, name: str, now: int) -> e.RunBe
 
 def began(premise: Premise, now: int) -> e.RunBegan:
     """A top-level run under a premise of `prove`."""
-    given = {key: value for key, value in premise.options.items() if key in Settings.__struct_fields__}
-    return _top(premise.machine, "top1", replace(premise.settings, **given), now)
+    overrides = {key: value for key, value in premise.options.items() if key in Settings.__struct_fields__}
+    return _top(premise.machine, "top1", replace(premise.settings, **overrides), now)
 
 
 def _top(machine: Machine, name: str, settings: Settings, now: int) -> e.RunBegan:
@@ -81,12 +83,12 @@ def _limits(rng: random.Random) -> dict[str, int]:
 
 
 def _timeouts(rng: random.Random) -> dict[str, int]:
-    given: dict[str, int] = {}
+    timeouts: dict[str, int] = {}
     if rng.random() < 0.08:
-        given["phase_timeout"] = rng.choice((5 * MINUTE, 15 * MINUTE))
+        timeouts["phase_timeout"] = rng.choice((5 * MINUTE, 15 * MINUTE))
     if rng.random() < 0.3:
-        given["cooldown"] = rng.choice((10 * SECOND, HOUR))
-    return given
+        timeouts["cooldown"] = rng.choice((10 * SECOND, HOUR))
+    return timeouts
 
 
 def _budget(rng: random.Random) -> Budget:

@@ -105,8 +105,8 @@ def faults_of(before: Run, event: e.AnyEvent) -> Iterable[str]:
             return _of_turn(before, before.act, turn)
         case e.ActFinished(result=e.ProofEnded() as proof) if before.act:
             return _of_proof(before.act, proof)
-        case e.ActFinished(result=e.CommitEnded() as done) if before.act:
-            odd = done.outcome in ("conflict", "unreachable") or done.tree != before.act.tree
+        case e.ActFinished(result=e.CommitEnded() as result) if before.act:
+            odd = result.outcome in ("conflict", "unreachable") or result.tree != before.act.tree
             return ("odd proof",) if odd else ()
         case e.Ruled(ruling=e.Ruling() as ruling) if ruling.diff not in before.evidence.waivers:
             return {"deny": ("is refused",), "ask": ("is doubted",)}.get(ruling.verdict, ())
@@ -174,5 +174,5 @@ def _by_code(run: Run, stop: e.Stop) -> str:
     code = stop.rule if stop.code == "wait.escalation" else stop.code
     if code.startswith("limit.budget") or code in ("limit.actions", "loop.same_action"):
         return ""
-    known = OUTCOMES.get(code) or OUTCOMES.get(code.partition(".")[0])
-    return known or (stop.rule if stop.rule in run.here.on and code.startswith("failed.") else "")
+    outcome = OUTCOMES.get(code) or OUTCOMES.get(code.partition(".")[0])
+    return outcome or (stop.rule if stop.rule in run.here.on and code.startswith("failed.") else "")

@@ -61,37 +61,39 @@ class Reach(Struct, frozen=True):
 
 @cache
 def reach_of(machine: str) -> Reach:
-    kept = resources.files("flyball.lab.simulate").joinpath("reach", f"{machine}.json")
-    return msgspec.json.decode(kept.read_bytes(), type=Reach)
+    resource = resources.files("flyball.lab.simulate").joinpath("reach", f"{machine}.json")
+    return msgspec.json.decode(resource.read_bytes(), type=Reach)
 
 
 @cache
 def goals_of(machine: str) -> tuple[tuple[str, Goal], ...]:
     """(machine, goal); of all the machines, mixed, where none is named."""
-    found = [(name, goal) for name in ([machine] if machine else SHIPPED) for goal in reach_of(name).goals]
-    return tuple(sorted(found, key=_mixed))
+    pairs = [(name, goal) for name in ([machine] if machine else SHIPPED) for goal in reach_of(name).goals]
+    return tuple(sorted(pairs, key=_mixed))
 
 
-def _mixed(named: tuple[str, Goal]) -> str:
-    return hashlib.sha256(msgspec.json.encode(named)).hexdigest()
+def _mixed(pair: tuple[str, Goal]) -> str:
+    return hashlib.sha256(msgspec.json.encode(pair)).hexdigest()
 
 
 # ---- making them -----------------------------------------------------------------------------------------------------
 
 
-def made(found: Reachable) -> Reach:
+def made(reachable_states: Reachable) -> Reach:
     faults: dict[str, dict[str, tuple[str, ...]]] = {}
-    for (state, outcome), names in sorted(found.faults.items()):
+    for (state, outcome), names in sorted(reachable_states.faults.items()):
         faults.setdefault(state, {})[outcome] = tuple(name for name in FAULTS if name in names)
-    goals = [goal for pair in sorted(found.faults) for goal in _goals(found, *pair)]
-    return Reach(found.machine, shipped(found.machine).digest, faults, tuple(goals))
+    goals = [goal for pair in sorted(reachable_states.faults) for goal in _goals(reachable_states, *pair)]
+    return Reach(reachable_states.machine, shipped(reachable_states.machine).digest, faults, tuple(goals))
 
 
-def _goals(found: Reachable, state: str, outcome: str) -> Iterator[Goal]:
+def _goals(reachable_states: Reachable, state: str, outcome: str) -> Iterator[Goal]:
     """A goal for each way that there is to this pair, and more of them until each fault has its place."""
-    ways = {name: found.ways.get((state, outcome, name)) for name in ("", *KNOWN, *ROOM)}
+    ways = {name: reachable_states.ways.get((state, outcome, name)) for name in ("", *KNOWN, *ROOM)}
     there = dict.fromkeys(way for way in ways.values() if way)
-    todo = {room: list(ROOM[room]) if room in _rooms(found, state, outcome) else [] for room in ROOM}
+    todo = {
+        room: list(ROOM[room]) if room in _rooms(reachable_states, state, outcome) else [] for room in ROOM
+    }
     for way in there:
         fits = [room for room in ROOM if _fits(ways, room, way)]
         yield Goal(state, outcome, way, tuple(_taken(todo, fits)))
@@ -100,8 +102,8 @@ def _goals(found: Reachable, state: str, outcome: str) -> Iterator[Goal]:
             yield Goal(state, outcome, way, tuple(_taken(todo, [room])))
 
 
-def _rooms(found: Reachable, state: str, outcome: str) -> list[str]:
-    return [room for room, names in ROOM.items() if {*names} & found.faults[state, outcome]]
+def _rooms(reachable_states: Reachable, state: str, outcome: str) -> list[str]:
+    return [room for room, names in ROOM.items() if {*names} & reachable_states.faults[state, outcome]]
 
 
 def _fits(ways: dict[str, Route | None], room: str, way: Route) -> bool:
@@ -116,8 +118,8 @@ def _taken(todo: dict[str, list[str]], rooms: Iterable[str]) -> Iterator[str]:
     crashes, others = CRASHES, OTHERS
     for room in rooms:
         for fault in list(todo[room]):
-            left = crashes if fault in CRASHING else others
-            if not left:
+            remaining = crashes if fault in CRASHING else others
+            if not remaining:
                 continue
             crashes, others = crashes - (fault in CRASHING), others - (fault not in CRASHING)
             todo[room].remove(fault)
@@ -126,9 +128,9 @@ def _taken(todo: dict[str, list[str]], rooms: Iterable[str]) -> Iterator[str]:
 
 def text_of(machine: str) -> bytes:
     """A line a goal, so that a change shows what changed."""
-    found = made(reachable(shipped(machine)))
-    head = msgspec.json.encode(replace(found, goals=())).removesuffix(b"[]}")
-    return head + b"[\n" + b",\n".join(msgspec.json.encode(goal) for goal in found.goals) + b"\n]}\n"
+    reach = made(reachable(shipped(machine)))
+    head = msgspec.json.encode(replace(reach, goals=())).removesuffix(b"[]}")
+    return head + b"[\n" + b",\n".join(msgspec.json.encode(goal) for goal in reach.goals) + b"\n]}\n"
 
 
 def main(args: Sequence[str]) -> int:

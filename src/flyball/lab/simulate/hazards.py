@@ -101,7 +101,7 @@ class Hazards:
     def second_driver(self) -> None:
         """Another process wants the same runs while one drives them."""
         driver, world = self.world.supervisor, self.world
-        tops = [name for name, held in driver.driven.items() if not held.run.began.parent] if driver else []
+        tops = [name for name, owned in driver.driven.items() if not owned.run.began.parent] if driver else []
         if not tops:
             return
         second = Virtual(world, world.journal, "second", False)
@@ -127,16 +127,16 @@ class Hazards:
         if not self.zombies:
             return
         old = self.zombies.pop()
-        taken = [name for name in old.driven if self.world.journal.holder(name) != old.driver]
-        if not taken:
+        lost_runs = [name for name in old.driven if self.world.journal.holder(name) != old.driver]
+        if not lost_runs:
             return
         self.quiet = True
         try:
-            old.scribble(taken[0])
+            old.scribble(lost_runs[0])
         except Fenced:
             self._note("zombie")
         else:
-            raise Breach("SYS-15", f"a driver that was taken for dead still writes to {taken[0]}")
+            raise Breach("SYS-15", f"a driver that was taken for dead still writes to {lost_runs[0]}")
         finally:
             self.quiet = False
 

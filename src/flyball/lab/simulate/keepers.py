@@ -74,100 +74,101 @@ class Keepers:
         """Begin it if nobody has; else continue with it, or settle it."""
         if not self.stage.journaled(run.id, act.key):
             self.stage.breach("SYS-4", f"{act.key} begins before its start is in the journal")
-        kept = self.kept.get(act.key)
-        if kept is None or (act.do.partition(":")[0] not in KEPT and not kept.cut):
-            if adopted and kept is None:
+        entry = self.kept.get(act.key)
+        if entry is None or (act.do.partition(":")[0] not in KEPT and not entry.cut):
+            if adopted and entry is None:
                 self.stage.fault("act not begun", run.id)
-            kept = self._begun(run, act, post)
+            entry = self._begun(run, act, post)
         else:
-            self._taken_up(kept, post)
-        self._watch(kept)
+            self._taken_up(entry, post)
+        self._watch(entry)
 
     def _begun(self, run: Run, act: e.Act, post: Post) -> KeptAct:
         self._on_its_tree(run, act)
-        played = self.stage.players.play(run, act)
-        if played.manner:
-            self.stage.manner(played.manner)
-        kept = KeptAct(run, act, played, self.stage.true + played.lasts_us, post)
-        self.kept[act.key] = kept
-        return kept
+        planned = self.stage.players.play(run, act)
+        if planned.manner:
+            self.stage.manner(planned.manner)
+        entry = KeptAct(run, act, planned, self.stage.true + planned.lasts_us, post)
+        self.kept[act.key] = entry
+        return entry
 
     def _on_its_tree(self, run: Run, act: e.Act) -> None:
         there = self.stage.trees.checkout.get(run.began.root or run.id, "")
         if act.do not in ("restore", "prepare", "check") and there != act.tree:
             self.stage.breach("SYS-10", f"{act.key} ({act.do}) takes {there} in the checkout for {act.tree}")
 
-    def _taken_up(self, kept: KeptAct, post: Post) -> None:
-        kept.post = post
-        alone, kept.alone_since = kept.alone_since, None
-        if kept.cut or alone is None:
+    def _taken_up(self, entry: KeptAct, post: Post) -> None:
+        entry.post = post
+        alone, entry.alone_since = entry.alone_since, None
+        if entry.cut or alone is None:
             return
-        if kept.ends > alone + ORPHAN_US and self.stage.true > alone + ORPHAN_US:
-            self._cut(kept, ALONE)
+        if entry.ends > alone + ORPHAN_US and self.stage.true > alone + ORPHAN_US:
+            self._cut(entry, ALONE)
             return
-        self.stage.fault("act ended alone" if kept.ends <= self.stage.true else "act goes on", kept.run.id)
+        self.stage.fault("act ended alone" if entry.ends <= self.stage.true else "act goes on", entry.run.id)
 
-    def _watch(self, kept: KeptAct) -> None:
-        post = kept.post
+    def _watch(self, entry: KeptAct) -> None:
+        post = entry.post
         self.stage.at(
-            self.stage.true if kept.cut else max(kept.ends, self.stage.true), lambda: self._over(kept, post)
+            self.stage.true if entry.cut else max(entry.ends, self.stage.true),
+            lambda: self._over(entry, post),
         )
 
-    def _over(self, kept: KeptAct, post: Post) -> None:
-        if kept.post is not post or kept.told is post or kept.alone_since is not None:
+    def _over(self, entry: KeptAct, post: Post) -> None:
+        if entry.post is not post or entry.told is post or entry.alone_since is not None:
             return  # its driver is gone, or knows
-        kept.told = post
-        if kept.cut:
-            post(Interrupted(kept.act.key, kept.cut, "ref"))
+        entry.told = post
+        if entry.cut:
+            post(Interrupted(entry.act.key, entry.cut, "ref"))
             return
-        self._settle(kept)
-        post(kept.played.finished)
+        self._settle(entry)
+        post(entry.played.finished)
 
-    def _settle(self, kept: KeptAct) -> None:
+    def _settle(self, entry: KeptAct) -> None:
         """What is now truly so."""
-        trees, act, news = self.stage.trees, kept.act, kept.played.finished
+        trees, act, news = self.stage.trees, entry.act, entry.played.finished
         match news.result:
             case e.TurnEnded() as turn:
                 ruling = news.ruling
-                trees.stands(kept.root, turn.tree, ruling is None or ruling.verdict == "allow")
+                trees.stands(entry.root, turn.tree, ruling is None or ruling.verdict == "allow")
             case e.ProofEnded() as proof if proof.passed and not proof.invalid and proof.tree == act.tree:
                 trees.proved.add(proof.tree)
                 if proof.evidence and proof.evidence.doubts:
                     trees.doubted.add(proof.tree)
-            case e.CommitEnded(outcome="committed") as done if done.tree == act.tree:
-                (trees.landed if act.do == "land" else trees.committed).add((kept.root, done.tree))
-            case e.Prepared() as made if not made.error:
-                trees.stands(kept.root, made.tree)
+            case e.CommitEnded(outcome="committed") as commit if commit.tree == act.tree:
+                (trees.landed if act.do == "land" else trees.committed).add((entry.root, commit.tree))
+            case e.Prepared() as prepared if not prepared.error:
+                trees.stands(entry.root, prepared.tree)
             case e.Restored() as back:
-                trees.stands(kept.root, back.tree)
+                trees.stands(entry.root, back.tree)
             case _:
                 pass
 
-    def _cut(self, kept: KeptAct, why: str) -> None:
-        kept.cut = why
-        if kept.act.do.startswith("agent:") and self.stage.rng.random() < 0.7:
-            self.stage.trees.spoil(kept.root)
+    def _cut(self, entry: KeptAct, why: str) -> None:
+        entry.cut = why
+        if entry.act.do.startswith("agent:") and self.stage.rng.random() < 0.7:
+            self.stage.trees.spoil(entry.root)
 
     def stop(self, key: str) -> None:
         """A person stops it; it may be over before."""
-        kept = self.kept.get(key)
-        if kept is None or kept.cut or kept.ends <= self.stage.true or kept.act.do.startswith("restore"):
+        entry = self.kept.get(key)
+        if entry is None or entry.cut or entry.ends <= self.stage.true or entry.act.do.startswith("restore"):
             return
-        self._cut(kept, BY_A_PERSON)
+        self._cut(entry, BY_A_PERSON)
         self.stage.manner("stopped")
-        self._watch(kept)
+        self._watch(entry)
 
-    def driver_left(self, lost: float) -> None:
+    def driver_left(self, fraction: float) -> None:
         """Each keeper that has not reported lives on, alone, or dies with the driver; how likely is said."""
-        for kept in self.kept.values():
-            if kept.alone_since is not None:
+        for entry in self.kept.values():
+            if entry.alone_since is not None:
                 continue
-            kept.alone_since = self.stage.true
-            if kept.cut or kept.told is kept.post:
+            entry.alone_since = self.stage.true
+            if entry.cut or entry.told is entry.post:
                 continue  # it is over, though perhaps not written down
-            doomed = self.stage.rng.random() < lost
-            if doomed and kept.ends > self.stage.true and kept.act.do.partition(":")[0] in KEPT:
-                self._cut(kept, "its keeper was killed")
+            doomed = self.stage.rng.random() < fraction
+            if doomed and entry.ends > self.stage.true and entry.act.do.partition(":")[0] in KEPT:
+                self._cut(entry, "its keeper was killed")
 
 
 class SimulatedPerformer:

@@ -54,8 +54,8 @@ AgentResult = Callable[[Run, e.AnyEvent, Run], None]
 
 
 class Onlooker:
-    def __init__(self, trees: Trees, now: Callable[[], int], heard: AgentResult) -> None:
-        self.trees, self.now, self.heard = trees, now, heard
+    def __init__(self, trees: Trees, now: Callable[[], int], reading: AgentResult) -> None:
+        self.trees, self.now, self.heard = trees, now, reading
         self.runs: dict[str, WatchedRun] = {}
         self.lines: list[Line] = []
         self.events = 0
@@ -70,11 +70,11 @@ class Onlooker:
 
     def see(self, entries: Iterable[Entry]) -> None:
         """A transaction is durable."""
-        seen: dict[str, None] = {}
+        runs: dict[str, None] = {}
         for entry in entries:
             self._see(entry)
-            seen[entry.run] = None
-        for run_id in seen:
+            runs[entry.run] = None
+        for run_id in runs:
             self._costs_add_up(run_id)
 
     def _see(self, entry: Entry) -> None:
@@ -85,21 +85,21 @@ class Onlooker:
             raise Breach(
                 "SYS-3", f"event {entry.seq} of {entry.run} has other bytes when it is written again"
             )
-        watched = self.runs.get(entry.run)
-        if watched is None:
+        record = self.runs.get(entry.run)
+        if record is None:
             self._begins(entry, event)
             return
-        if entry.seq != watched.seq + 1:
-            raise Breach("SYS-4", f"event {entry.seq} of {entry.run} follows event {watched.seq}")
-        before = watched.run
-        watched.run, watched.seq, watched.head = apply(before, event), entry.seq, entry.hash
+        if entry.seq != record.seq + 1:
+            raise Breach("SYS-4", f"event {entry.seq} of {entry.run} follows event {record.seq}")
+        before = record.run
+        record.run, record.seq, record.head = apply(before, event), entry.seq, entry.hash
         self.changed[entry.run] = None
         self.family.heard(before, event)
         for check in _CHECKS.get(type(event), ()):
-            check(self, watched, before, event)
-        self._hold_against_the_laws(watched, before, event)
-        self._always(watched, before, event)
-        self.heard(before, event, watched.run)
+            check(self, record, before, event)
+        self._hold_against_the_laws(record, before, event)
+        self._always(record, before, event)
+        self.heard(before, event, record.run)
 
     def _begins(self, entry: Entry, event: e.AnyEvent) -> None:
         if not isinstance(event, e.RunBegan) or entry.seq != 1:
@@ -121,40 +121,42 @@ class Onlooker:
 
     # ---- after every fact ----
 
-    def _hold_against_the_laws(self, watched: WatchedRun, before: Run, event: e.AnyEvent) -> None:
+    def _hold_against_the_laws(self, record: WatchedRun, before: Run, event: e.AnyEvent) -> None:
         """The laws that `prove` checks, with its witness."""
         truth = event.result if isinstance(event, e.ActFinished) else None
-        was, watched.witness = watched.witness, saw(watched.witness, before, event, truth, watched.premise)
-        breach = laws.broken(Observation(watched.premise, before, event, watched.run, was, watched.witness))
+        was, record.witness = record.witness, saw(record.witness, before, event, truth, record.premise)
+        breach = laws.broken(Observation(record.premise, before, event, record.run, was, record.witness))
         if breach:
-            raise Breach(breach[0], f"{watched.run.id}: {breach[1]}")
+            raise Breach(breach[0], f"{record.run.id}: {breach[1]}")
 
-    def _always(self, watched: WatchedRun, before: Run, event: e.AnyEvent) -> None:
-        run = watched.run
+    def _always(self, record: WatchedRun, before: Run, event: e.AnyEvent) -> None:
+        run = record.run
         if before.status == "ended" and not may_follow_end(before, event):
             raise Breach("HUMAN-3", f"{run.id} has ended, then {e.kind(event)}")
         if run.tree in self.denied and run.tree != before.tree:
             raise Breach("ALO-9", f"{run.id} takes the refused tree {run.tree} for its own")
-        counted = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
-        if run.turn != before.turn and not counted:
+        turn_ended = isinstance(event, e.ActFinished) and isinstance(event.result, e.TurnEnded)
+        if run.turn != before.turn and not turn_ended:
             raise Breach("LOOP-5", f"{e.kind(event)} costs {run.id} a turn")
 
     def _costs_add_up(self, run_id: str) -> None:
         run = self.runs[run_id].run
-        spent, took = self.family.spent(run_id), self.family.took(run_id)
-        if (run.spent, run.spending.wall_us) != (spent, took):
+        usage, took = self.family.spent(run_id), self.family.took(run_id)
+        if (run.spent, run.spending.wall_us) != (usage, took):
             raise Breach(
-                "GUARD-4", f"{run_id} has {run.spent} and {run.spending.wall_us}; below it {spent} and {took}"
+                "GUARD-4", f"{run_id} has {run.spent} and {run.spending.wall_us}; below it {usage} and {took}"
             )
 
     # ---- what a driver holds ----
 
-    def compare(self, held: dict[str, Run]) -> None:
+    def compare(self, driven: dict[str, Run]) -> None:
         """fold(journal) == the live run, for each that changed."""
         changed, self.changed = self.changed, {}
         for run_id in changed:
-            if run_id in held:
-                require_same(self.runs[run_id].run, held[run_id], PINNED if self.runs[run_id].seq < 4 else ())
+            if run_id in driven:
+                require_same(
+                    self.runs[run_id].run, driven[run_id], PINNED if self.runs[run_id].seq < 4 else ()
+                )
 
     def unfinished(self) -> list[Run]:
         return [w.run for w in self.runs.values() if w.run.status != "ended"]
@@ -171,7 +173,7 @@ def require_same(journaled: Run, live: Run, more: Iterable[str] = ()) -> None:
 # ---- by kind of fact ---------------------------------------------------------------------------------------------------
 
 
-def _moved(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Moved) -> None:
+def _moved(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Moved) -> None:
     end = before.machine.states[event.target].end
     if before.tree in onlooker.unsure and end != "failure" and not before.restore:
         raise Breach(
@@ -195,19 +197,19 @@ def _gate(onlooker: Onlooker, run: Run) -> None:
         raise Breach("SYS-8", f"{run.id} succeeds, but {run.tree} has not landed")
 
 
-def _started(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActStarted) -> None:
+def _started(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.ActStarted) -> None:
     key = event.act.key
-    if key in watched.finished or key == watched.started or before.act is not None:
+    if key in record.finished or key == record.started or before.act is not None:
         raise Breach("SYS-5", f"{key} is started again, or over another act")
-    watched.started = key
+    record.started = key
     if event.act.do.startswith(("agent:", "run:")):
         onlooker.family.covered(lambda name: onlooker.runs[name].run, before)
 
 
-def _finished(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActFinished) -> None:
-    if before.act is None or event.key != before.act.key or event.key in watched.finished:
+def _finished(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.ActFinished) -> None:
+    if before.act is None or event.key != before.act.key or event.key in record.finished:
         raise Breach("SYS-5", f"{event.key} is finished twice, or was never started")
-    watched.finished |= {event.key}
+    record.finished |= {event.key}
     if isinstance(event.result, e.Restored):
         by_a_person = before.act.why in ("approved", "hand-back", "rollback")
         onlooker.unsure -= {event.result.tree} if by_a_person else set()
@@ -222,13 +224,13 @@ def _stood(onlooker: Onlooker, run: Run, back: e.Restored) -> bool:
     return back.tree in onlooker.trees.left.get(run.began.root or run.id, ())
 
 
-def _interrupted(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.ActInterrupted) -> None:
+def _interrupted(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.ActInterrupted) -> None:
     if before.act is None or event.key != before.act.key:
         raise Breach("SYS-5", f"{event.key} is interrupted, but was not in flight")
-    watched.finished |= {event.key}
+    record.finished |= {event.key}
 
 
-def _ruled(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Ruled) -> None:
+def _ruled(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Ruled) -> None:
     ruling = event.ruling
     if ruling.diff in before.evidence.waivers:
         return
@@ -238,13 +240,13 @@ def _ruled(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Ruled)
         onlooker.unsure |= {ruling.tree}
 
 
-def _answered(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Answered) -> None:
+def _answered(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Answered) -> None:
     question = before.question
-    if question is None or question.id != event.question or event.question in watched.answered:
+    if question is None or question.id != event.question or event.question in record.answered:
         raise Breach("HUMAN-2", f"question {event.question} is answered again, or was not open")
     if event.verb not in question.verbs:
         raise Breach("HUMAN-2", f"question {event.question} is answered with '{event.verb}'")
-    watched.answered |= {event.question}
+    record.answered |= {event.question}
     if event.verb in ("approve", "go-on", "grant") and question.kind in ("approval", "block"):
         ruled = {before.evidence.ruling.tree} if before.evidence.ruling else set[str]()
         onlooker.denied -= ruled
@@ -253,19 +255,19 @@ def _answered(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Ans
         onlooker.trees.accepted.add(before.tree)
 
 
-def _stopped(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Stopped) -> None:
+def _stopped(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Stopped) -> None:
     asks, waits = event.question is not None, event.until is not None
     if event.status in ("waiting", "blocked") and not asks and not waits:
         raise Breach("SYS-1", f"{before.id} waits for nothing: {event.stop.code}")
 
 
-def _resumed(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Resumed) -> None:
+def _resumed(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Resumed) -> None:
     early = event.why == WAITED and before.until is not None and event.at < before.until
     if early:
         raise Breach("LOOP-5", f"{before.id} goes on before its wait is over")
 
 
-def _told(onlooker: Onlooker, watched: WatchedRun, before: Run, event: e.Told) -> None:
+def _told(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Told) -> None:
     if event.who != TELLER:
         return
     if event.text in onlooker.told:

@@ -165,16 +165,16 @@ class People:
     def _hand_back(self, root: str) -> None:
         """What a person changed meanwhile is theirs. Nobody gets the checkout of a lane: its steps have their own."""
         run = self.town.run(root)
-        taken = run.stop is not None and run.stop.code == "wait.take_over" and not run.machine.supervises
-        if taken and run.status != "ended" and self.rng.random() < 0.5:
+        taken_over = run.stop is not None and run.stop.code == "wait.take_over" and not run.machine.supervises
+        if taken_over and run.status != "ended" and self.rng.random() < 0.5:
             self.town.trees.stands(root, self.town.trees.fresh(self.rng.random() < 0.5))
         self.write(root, HandBack(who="anna"))
 
     def _roll_back(self, root: str) -> None:
-        known = self.town.trees.left.get(root)
-        if known:
-            turn = self.rng.randrange(len(known))
-            self.write(root, Rollback(turn=turn, tree=known[turn], who="anna"))
+        turns = self.town.trees.left.get(root)
+        if turns:
+            turn = self.rng.randrange(len(turns))
+            self.write(root, Rollback(turn=turn, tree=turns[turn], who="anna"))
 
     # ---- a trigger ----
 

@@ -111,19 +111,19 @@ class Players:
         self.unready, self.unwelcome = rng.choice((0.03, 0.1, 0.5)), rng.choice((0.1, 0.2, 0.7))
 
     def play(self, run: Run, act: e.Act) -> PlannedAct:
-        said = self.script.play(run, act) if self.script else None
-        return said or self._by_lot(run, act)
+        scripted = self.script.play(run, act) if self.script else None
+        return scripted or self._by_lot(run, act)
 
     def well(self, run: Run, act: e.Act, lasts_us: int) -> PlannedAct:
         """As it should be, and at no cost."""
         calm, self.calm = self.calm, True
-        played = self._by_lot(run, act)
+        planned = self._by_lot(run, act)
         self.calm = calm
-        finished, hurried = played.finished, run.settings.budget.wall_us is not None
+        finished, hurried = planned.finished, run.settings.budget.wall_us is not None
         if isinstance(finished.result, e.TurnEnded):
             finished = replace(finished, result=replace(finished.result, usage=e.Usage()))
         return replace(
-            played, finished=replace(finished, took_us=0 if hurried else lasts_us), lasts_us=lasts_us
+            planned, finished=replace(finished, took_us=0 if hurried else lasts_us), lasts_us=lasts_us
         )
 
     def _by_lot(self, run: Run, act: e.Act) -> PlannedAct:
@@ -156,8 +156,8 @@ class Players:
         timed_out = bool(act.wall_us) and lasts >= act.wall_us
         verdict = "timeout" if timed_out else "hung" if manner == "hung" else VERDICTS.get(manner, "ok")
         tree = self._left_tree(run, act, manner)
-        made = self._judged(run, act, manner, verdict, tree)
-        return PlannedAct(replace(made, took_us=lasts), lasts, "slow" if timed_out else manner)
+        finished = self._judged(run, act, manner, verdict, tree)
+        return PlannedAct(replace(finished, took_us=lasts), lasts, "slow" if timed_out else manner)
 
     def _lasts(self, act: e.Act, manner: str) -> int:
         most = MINUTE if self.calm else self.rng.choice((2 * MINUTE, 20 * MINUTE))
@@ -188,8 +188,8 @@ class Players:
         if word.ruling.verdict == "deny" and word.ruling.diff not in run.evidence.waivers:
             self.trees.refused[root] = tree
         counts = word.counts and tree != act.tree
-        ended = self._ended(run, act, manner, verdict, word.tree)
-        result = replace(ended, changed=(f"{tree}.py",) if counts else (), lines=int(counts))
+        turn_event = self._ended(run, act, manner, verdict, word.tree)
+        result = replace(turn_event, changed=(f"{tree}.py",) if counts else (), lines=int(counts))
         return Finished(key=act.key, result=result, ruling=word.ruling)
 
     def _ruling(self, act: e.Act, manner: str, tree: str, root: str) -> e.Ruling:
@@ -202,8 +202,8 @@ class Players:
 
     def _ended(self, run: Run, act: e.Act, manner: str, verdict: str, tree: str) -> e.TurnEnded:
         role = act.role
-        said = lie(self.rng, run, role) if manner == "lie" else truth(run, role, self.trees.good(tree))
-        said = self._also_said(manner, said, role, run)
+        claim = lie(self.rng, run, role) if manner == "lie" else truth(run, role, self.trees.good(tree))
+        claim = self._also_said(manner, claim, role, run)
         error = "" if verdict == "ok" else f"it was {verdict}"
         return e.TurnEnded(
             verdict=verdict,
@@ -211,7 +211,7 @@ class Players:
             message=f"{role} {manner}",
             session=self.rng.choice(("", f"s-{act.key}")),
             usage=self._usage(),
-            claim=said,
+            claim=claim,
             reset_at=self._reset() if verdict in LIMITS else None,
             error=error,
             wanted="call" if verdict == "needs_approval" else "",
@@ -221,17 +221,17 @@ class Players:
             halted_why="the same call again" if manner == "halted" else "",
         )
 
-    def _also_said(self, manner: str, said: e.Claim, role: str, run: Run) -> e.Claim:
+    def _also_said(self, manner: str, claim: e.Claim, role: str, run: Run) -> e.Claim:
         if manner in ("asks", "asks_twice"):
-            return replace(said, ask="Which way?")
+            return replace(claim, ask="Which way?")
         if manner == "blocked":
-            return replace(said, reading="blocked")
+            return replace(claim, reading="blocked")
         if manner == "finds" and role in ("author", "reviewer"):
             status = self.rng.choice(("open", "fixed", "accepted", "disputed"))
-            found = e.Finding(id="F1", severity="high", status=status, text="it")
-            grave = replace(found, id=f"S{run.turn}", kind="security", status="open")
-            return replace(said, findings=(grave if self.rng.random() < 0.2 else found,))
-        return said
+            finding = e.Finding(id="F1", severity="high", status=status, text="it")
+            grave = replace(finding, id=f"S{run.turn}", kind="security", status="open")
+            return replace(claim, findings=(grave if self.rng.random() < 0.2 else finding,))
+        return claim
 
     def _usage(self) -> e.Usage:
         rng = self.rng
@@ -251,8 +251,8 @@ class Players:
     # ---- plain acts ----
 
     def proof(self, run: Run, act: e.Act) -> PlannedAct:
-        rng, known = self.rng, self.trees.truth[act.tree]
-        failing = 0 if known.flaky and rng.random() < 0.5 else known.failing or int(known.flaky)
+        rng, truth = self.rng, self.trees.truth[act.tree]
+        failing = 0 if truth.flaky and rng.random() < 0.5 else truth.failing or int(truth.flaky)
         lasts = rng.randrange(SECOND, MINUTE if self.calm else 10 * MINUTE)
         oddly = (
             "" if self.calm else rng.choices(("", "dirty", "other", "cannot", "slow"), (90, 3, 3, 2, 2))[0]
@@ -260,7 +260,7 @@ class Players:
         if oddly == "slow":
             lasts = 2 * HOUR
         late = bool(act.wall_us) and lasts >= act.wall_us
-        made = e.ProofEnded(
+        proof = e.ProofEnded(
             tree=act.tree if oddly != "other" else self.trees.fresh(good=True),
             passed=not failing and not late,
             failing=failing,
@@ -269,34 +269,34 @@ class Players:
             invalid="phase timeout" if late else "it changed the tree" if oddly == "dirty" else "",
             cannot_start="no such program" if oddly == "cannot" else "",
         )
-        made = replace(made, passed=False) if made.cannot_start else made
-        if act.why == "gate" and known.doubtful:
+        proof = replace(proof, passed=False) if proof.cannot_start else proof
+        if act.why == "gate" and truth.doubtful:
             doubts = e.Evidence(doubts=("test_a: it was removed",), doubts_key=f"doubts of {act.tree}")
-            made = replace(made, evidence=doubts)
+            proof = replace(proof, evidence=doubts)
         lasts = min(lasts, act.wall_us) if act.wall_us else lasts
         return PlannedAct(
-            Finished(key=act.key, result=made, took_us=lasts), lasts, oddly and f"proof_{oddly}"
+            Finished(key=act.key, result=proof, took_us=lasts), lasts, oddly and f"proof_{oddly}"
         )
 
     def _commit(self, run: Run, act: e.Act) -> e.CommitEnded:
-        done = e.CommitEnded(outcome="committed", tree=act.tree, commit=f"c-{act.key}", certificate="k")
+        committed = e.CommitEnded(outcome="committed", tree=act.tree, commit=f"c-{act.key}", certificate="k")
         bad = not self.calm and self.rng.random() < self.unwelcome
         fate = self.rng.choice(("refused", "refused", "other")) if bad else ""
         if fate == "other":
-            return replace(done, tree=self.trees.fresh(good=True))
-        return replace(done, outcome=fate, reason="a hook says no") if fate else done
+            return replace(committed, tree=self.trees.fresh(good=True))
+        return replace(committed, outcome=fate, reason="a hook says no") if fate else committed
 
     def _land(self, run: Run) -> e.CommitEnded:
-        done = run.checkout.commit
-        assert done is not None
+        commit = run.checkout.commit
+        assert commit is not None
         bad = not self.calm and self.rng.random() < self.unwelcome
         if run.settings.commit == "pr" and run.status != "ended":
-            lost = replace(done, outcome="unreachable", reason="no answer")
-            return lost if bad else replace(done, pull_request="url")
+            unreachable = replace(commit, outcome="unreachable", reason="no answer")
+            return unreachable if bad else replace(commit, pull_request="url")
         return (
-            replace(done, outcome="conflict", reason="it does not merge")
+            replace(commit, outcome="conflict", reason="it does not merge")
             if bad
-            else replace(done, landed="main")
+            else replace(commit, landed="main")
         )
 
     def prepared(self) -> e.Prepared:

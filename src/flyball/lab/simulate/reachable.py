@@ -70,12 +70,12 @@ class Edge(Struct, frozen=True):
 
 
 def reachable(machine: Machine) -> Reachable:
-    found = Reachable(machine.name)
+    result = Reachable(machine.name)
     parents = [shipped(name) for name in SHIPPED]
-    chosen = premises(machine, parents)
-    for premise in sorted(chosen, key=lambda p: not p.owner):  # those that a world can play come first
-        _Explored(replace(premise, measures=True)).tell(found)
-    return found
+    selected = premises(machine, parents)
+    for premise in sorted(selected, key=lambda p: not p.owner):  # those that a world can play come first
+        _Explored(replace(premise, measures=True)).tell(result)
+    return result
 
 
 class _Explored:
@@ -100,14 +100,14 @@ class _Explored:
         if run.status == "ended":
             return
         for step, move in enumerate(moves(run, self.premise)):
-            said = written(run, move) if _may_be(run, move) else []
-            if said:
-                yield self._edge(node, step, move, said)
+            events = written(run, move) if _may_be(run, move) else []
+            if events:
+                yield self._edge(node, step, move, events)
 
-    def _edge(self, node: int, step: int, move: Move, said: list[e.AnyEvent]) -> Edge:
+    def _edge(self, node: int, step: int, move: Move, events: list[e.AnyEvent]) -> Edge:
         run = before = self.nodes[node]
         adds, keeps, outcomes = _room(run, move), True, list[tuple[str, str, int, bool]]()
-        for fact in said:
+        for fact in events:
             for name in faults_of(before, fact):
                 adds |= BITS[name]
             outcome = outcome_of(before, fact)
@@ -120,12 +120,12 @@ class _Explored:
 
     def _add(self, run: Run, source: int, step: int) -> int:
         name = key(run, self.witness, self.premise)
-        found = self.index.get(name)
-        if found is None:
-            found = self.index[name] = len(self.nodes)
+        number = self.index.get(name)
+        if number is None:
+            number = self.index[name] = len(self.nodes)
             self.nodes.append(run)
             self.came.append((source, step))
-        return found
+        return number
 
     def _spread(self) -> None:
         """Faults of a visit stay with it, until a transition begins another."""
@@ -143,29 +143,29 @@ class _Explored:
 
     # ---- what was found ----
 
-    def tell(self, found: Reachable) -> None:
+    def tell(self, result: Reachable) -> None:
         for node, steps in enumerate(self.edges):
             for edge in steps:
                 for state, outcome, adds, keeps in edge.outcomes:
-                    known = found.faults.setdefault((state, outcome), set())
-                    self._way(found, (state, outcome, ""), (*self._path(node), edge.step))
+                    rooms = result.faults.setdefault((state, outcome), set())
+                    self._way(result, (state, outcome, ""), (*self._path(node), edge.step))
                     for name, bit in BITS.items():
                         if adds & bit:
-                            self._note(found, known, (state, outcome, name), (*self._path(node), edge.step))
+                            self._note(result, rooms, (state, outcome, name), (*self._path(node), edge.step))
                         elif keeps and self.mask[node] & bit:
                             self._note(
-                                found, known, (state, outcome, name), (*self._path(node, bit), edge.step)
+                                result, rooms, (state, outcome, name), (*self._path(node, bit), edge.step)
                             )
 
     def _note(
-        self, found: Reachable, known: set[str], triple: tuple[str, str, str], steps: tuple[int, ...]
+        self, result: Reachable, rooms: set[str], triple: tuple[str, str, str], steps: tuple[int, ...]
     ) -> None:
-        known |= {*ROOM.get(triple[2], (triple[2],))}
-        self._way(found, triple, steps)
+        rooms |= {*ROOM.get(triple[2], (triple[2],))}
+        self._way(result, triple, steps)
 
-    def _way(self, found: Reachable, triple: tuple[str, str, str], steps: tuple[int, ...]) -> None:
-        if triple not in found.ways and self.premise.owner:
-            found.ways[triple] = Route(self.premise.name, steps)
+    def _way(self, result: Reachable, triple: tuple[str, str, str], steps: tuple[int, ...]) -> None:
+        if triple not in result.ways and self.premise.owner:
+            result.ways[triple] = Route(self.premise.name, steps)
 
     def _path(self, node: int, bit: int = 0) -> tuple[int, ...]:
         steps: list[int] = []
@@ -189,11 +189,11 @@ def _may_be(run: Run, move: Move) -> bool:
 
 def written(run: Run, move: Move) -> list[e.AnyEvent]:
     """The facts of one transaction: a driver that hears news writes down, with them, what is due then."""
-    said = facts(run, move)
-    if move.kind not in NEWS or not said:
-        return said
-    after = runs.fold(run, said)
-    return [*said, *facts(after, Move(says="", kind="due", at=move.at))]
+    events = facts(run, move)
+    if move.kind not in NEWS or not events:
+        return events
+    after = runs.fold(run, events)
+    return [*events, *facts(after, Move(says="", kind="due", at=move.at))]
 
 
 def _room(run: Run, move: Move) -> int:

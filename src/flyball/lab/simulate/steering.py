@@ -57,8 +57,8 @@ class Steering:
     @property
     def arrived(self) -> bool:
         """The run is where the goal is, and its outcome is not there yet."""
-        watched = self.world.onlooker.runs.get(TOP)
-        here = watched is not None and watched.run.state == self.goal.state and watched.run.status != "ended"
+        record = self.world.onlooker.runs.get(TOP)
+        here = record is not None and record.run.state == self.goal.state and record.run.status != "ended"
         return here and not self.over and self.place >= self.script.visit
 
     # ---- facts ----
@@ -73,8 +73,8 @@ class Steering:
         elif self._is_cue(event):
             self.place, self.quiet = self.place + 1, 0
         there = (before.state, outcome_of(before, event)) == (self.goal.state, self.goal.outcome)
-        played = self.place >= len(self.script.cues)
-        if (there and played) or self.quiet > PATIENCE or isinstance(event, e.Ended):
+        finished = self.place >= len(self.script.cues)
+        if (there and finished) or self.quiet > PATIENCE or isinstance(event, e.Ended):
             self.let_go()
             return
         self._arrange(run)
@@ -126,11 +126,11 @@ class Steering:
 
     def _say(self, what: str, in_us: int) -> None:
         """At once means before anything else is begun."""
-        said = Ask(what=what, who="anna")
+        request = Ask(what=what, who="anna")
         if in_us:
-            self.world.later(in_us, lambda: self.world.people.write(TOP, said))
+            self.world.later(in_us, lambda: self.world.people.write(TOP, request))
         else:
-            self.world.people.write(TOP, said)
+            self.world.people.write(TOP, request)
 
     def _too_late(self, place: int) -> bool:
         """Whether this is to be said when the act in flight has just ended: else it would be stopped."""
@@ -139,8 +139,8 @@ class Steering:
         return stops and any(cue.kind == "finished" and not cue.do.startswith("run:") for cue in after)
 
     def _answer(self, run: Run, question: e.Question, message: Answer) -> None:
-        world, shown = self.world, STALE if message.shown == STALE else question.shown
-        right = replace(message, question=question.id, shown=shown, who="anna", how="cli")
+        world, version = self.world, STALE if message.shown == STALE else question.shown
+        right = replace(message, question=question.id, shown=version, who="anna", how="cli")
         if self.arrived and self._due("wrong answer"):
             wrong = replace(right, verb="dance")
             world.later(SECOND, lambda: world.people.reply(run, question, wrong))
@@ -191,13 +191,13 @@ class Steering:
         self.pending = (act.key, place)
         lasts = self._lasts()
         self._die_in(act)
-        played = self.acting.play(run, act, cue, lasts)
-        for said in range(self.place, place):
-            message = self.script.cues[said].move.message
-            if isinstance(message, Ask) and self._too_late(said) and said not in self.arranged:
-                self.arranged.add(said)
-                self._say(message.what, played.lasts_us)
-        return played
+        planned = self.acting.play(run, act, cue, lasts)
+        for earlier in range(self.place, place):
+            message = self.script.cues[earlier].move.message
+            if isinstance(message, Ask) and self._too_late(earlier) and earlier not in self.arranged:
+                self.arranged.add(earlier)
+                self._say(message.what, planned.lasts_us)
+        return planned
 
     def _cue_for(self, act: e.Act) -> int | None:
         """The next cue, or the next but for what somebody says meanwhile."""
@@ -243,13 +243,13 @@ class Steering:
         result = self._child_end()
         return result is not None and result.stop.code == "failed.agent"
 
-    def _paid(self, act: e.Act, played: PlannedAct) -> PlannedAct:
+    def _paid(self, act: e.Act, planned: PlannedAct) -> PlannedAct:
         """What the model's run below costs, its first turn does."""
-        cost, result = self.script.premise.cost_uusd, played.finished.result
+        cost, result = self.script.premise.cost_uusd, planned.finished.result
         if not cost or not isinstance(result, e.TurnEnded) or act.do not in FIRST:
-            return played
+            return planned
         paid = replace(result, usage=e.Usage(cost_uusd=cost))
-        return replace(played, finished=replace(played.finished, result=paid))
+        return replace(planned, finished=replace(planned.finished, result=paid))
 
     # ---- what goes wrong ----
 
@@ -269,7 +269,7 @@ class Steering:
             away = {"act ended alone": 40 * SECOND, "act orphaned": 2 * MINUTE}.get(fault, SOON_US)
             self._dies_in(act, int(fault == "act lost"), away)
 
-    def _dies_in(self, act: e.Act, lost: float, away_us: int = SOON_US) -> None:
+    def _dies_in(self, act: e.Act, fraction: float, away_us: int = SOON_US) -> None:
         if self.doomed == act.key:
             return
         self.doomed = act.key
@@ -278,7 +278,7 @@ class Steering:
             world = self.world
             now = world.onlooker.runs[TOP].run.act
             if world.supervisor is not None and now is not None and now.key == act.key:
-                world.hazards.lost, self.idle_us = lost, away_us
+                world.hazards.lost, self.idle_us = fraction, away_us
                 world.hazards.crash("killed")
 
         self.world.later(SECOND // 2, die)

@@ -38,8 +38,8 @@ class Trees:
         return name
 
     def good(self, tree: str) -> bool:
-        known = self.truth.get(tree)
-        return known is not None and not known.failing
+        truth = self.truth.get(tree)
+        return truth is not None and not truth.failing
 
     def stands(self, root: str, tree: str, judged: bool = True) -> None:
         """That tree is now in the checkout; unless it was judged, nobody goes back to it."""

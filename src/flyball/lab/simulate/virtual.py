@@ -70,11 +70,16 @@ class Virtual(Supervisor):
 
     def trigger(self, run_id: str, outcome: str) -> None:
         """Something comes from outside to a run that listens."""
-        held = self.driven.get(run_id)
-        if held is None or held.run.status != "running" or held.run.here.act != "listen" or held.run.act:
+        driven_run = self.driven.get(run_id)
+        if (
+            driven_run is None
+            or driven_run.run.status != "running"
+            or driven_run.run.here.act != "listen"
+            or driven_run.run.act
+        ):
             return
-        if outcome in held.run.here.on:
-            self._note(run_id, trigger(held.run, outcome, self.clock.now()))
+        if outcome in driven_run.run.here.on:
+            self._note(run_id, trigger(driven_run.run, outcome, self.clock.now()))
 
     def scribble(self, run_id: str) -> None:
         """Write something, whoever drives now."""
@@ -82,7 +87,7 @@ class Virtual(Supervisor):
 
     def done(self) -> bool:
         """As a session does: until each top-level run has ended, or waits for a person and nobody stays."""
-        tops = [held.run for held in self.driven.values() if not held.run.began.parent]
+        tops = [driven_run.run for driven_run in self.driven.values() if not driven_run.run.began.parent]
         return all(self._rests(run) for run in tops) and not self.ending
 
     def _rests(self, run: Run) -> bool:

@@ -121,8 +121,8 @@ class Week(World):
 
     def _over(self) -> bool:
         if self.true > self.last_at + STUCK_US:
-            left = {name: self.tasks[name].text for name in self.tasks if name not in self.taken.became}
-            self._stuck(f"{left} after {STUCK_US // DAY} days")
+            remaining = {name: self.tasks[name].text for name in self.tasks if name not in self.taken.became}
+            self._stuck(f"{remaining} after {STUCK_US // DAY} days")
         return self.true > self.last_at and self.tasks.keys() <= self.taken.became.keys()
 
     def _enter_the_calendar(self) -> None:
@@ -195,13 +195,13 @@ class Week(World):
         ticket = self._ticket(run)
         answers = self.tasks[ticket].answers if ticket in self.tasks else ()
         place = self.used[ticket, "answers"]
-        said = answers[place] if place < len(answers) else ""
-        verb, _, state = said.partition("@")[0].partition(" ")
+        text = answers[place] if place < len(answers) else ""
+        verb, _, state = text.partition("@")[0].partition(" ")
         if verb in question.verbs and question.kind != "breakpoint":
             self.used[ticket, "answers"] += 1
         else:
-            verb, said = next((one for one in USUALLY if one in question.verbs), question.verbs[0]), ""
-        late = duration_us(said.partition("@")[2] or ANSWERED_AFTER)
+            verb, text = next((one for one in USUALLY if one in question.verbs), question.verbs[0]), ""
+        late = duration_us(text.partition("@")[2] or ANSWERED_AFTER)
         self.later(late, lambda: self._reply(run.id, question, verb, state))
         return True
 
@@ -295,29 +295,29 @@ def _repository(folder: Path) -> Path:
 
 def missing(week: Week) -> list[str]:
     """What was never taken, a line each."""
-    found = [
+    problems = [
         f"{machine}: '{state}' was never left by '{outcome}'"
         for machine in MACHINES
         for _, state, outcome in reach(machine, week.coverage).no_outcomes
     ]
     if not week.coverage.outcomes["cto", "EXECUTING", "interrupt"]:
-        found.append("cto: 'EXECUTING' was never left by 'interrupt'")
+        problems.append("cto: 'EXECUTING' was never left by 'interrupt'")
     kinds = [kind for kind in VERBS if kind not in ALONE]
-    for what, wanted, counts in (
+    for what, names, counts in (
         ("trigger", KINDS, week.taken.triggers),
         ("word about a task", WORDS, week.taken.words),
         ("question", kinds, week.taken.questions),
         ("answer", ANSWERS, week.taken.answers),
     ):
-        found += [f"{what}: '{name}' never came" for name in dict.fromkeys(wanted) if not counts[name]]
-    return found
+        problems += [f"{what}: '{name}' never came" for name in dict.fromkeys(names) if not counts[name]]
+    return problems
 
 
-def page(week: Week, told: SeedResult) -> list[str]:
+def page(week: Week, result: SeedResult) -> list[str]:
     """The report: what was taken and how often; what was not, and what broke."""
-    days, became = told.virtual_us / DAY, Counter(week.taken.became.values())
+    days, became = result.virtual_us / DAY, Counter(week.taken.became.values())
     lines = [
-        f"{len(week.taken.became)} tasks and {told.events:,} events in {days:.1f} virtual days: "
+        f"{len(week.taken.became)} tasks and {result.events:,} events in {days:.1f} virtual days: "
         + ", ".join(f"{count} {how}" for how, count in became.most_common())
     ]
     for machine in MACHINES:
@@ -335,5 +335,9 @@ def page(week: Week, told: SeedResult) -> list[str]:
         lines += ["", f"{title}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}"]
     never = missing(week)
     lines += ["", "Never taken:", *(f"  {one}" for one in never or ["nothing"])]
-    broken = f"{told.law} is broken: {told.broken}" if told.broken else "All laws held, and nothing is stuck."
+    broken = (
+        f"{result.law} is broken: {result.broken}"
+        if result.broken
+        else "All laws held, and nothing is stuck."
+    )
     return [*lines, "", broken]

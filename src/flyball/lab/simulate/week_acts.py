@@ -38,9 +38,9 @@ class WeekActs:
         lasts_us = duration_us(lasts) if lasts else LASTS_US
         if act.do.startswith("agent:") and word in MANNERS:
             return self.players.turn(run, act, word)
-        played = self.players.well(run, act, lasts_us)
-        result = self._result(run, act, word, played.finished.result)
-        finished = Finished(key=act.key, result=result, took_us=lasts_us, ruling=played.finished.ruling)
+        planned = self.players.well(run, act, lasts_us)
+        result = self._result(run, act, word, planned.finished.result)
+        finished = Finished(key=act.key, result=result, took_us=lasts_us, ruling=planned.finished.ruling)
         return PlannedAct(finished, lasts_us, word)
 
     def _result(self, run: Run, act: e.Act, word: str, well: e.AnyResult) -> e.AnyResult:

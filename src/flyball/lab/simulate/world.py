@@ -103,9 +103,9 @@ class World:
         self.check()
         if not self.calm and self._had_enough():
             self._becalm()
-        due = None if timeout_s is None else self.true + int(timeout_s * 1_000_000) + 1
-        if due is not None and (not self.agenda or due < self.agenda[0][0]):
-            self.true = due
+        deadline = None if timeout_s is None else self.true + int(timeout_s * 1_000_000) + 1
+        if deadline is not None and (not self.agenda or deadline < self.agenda[0][0]):
+            self.true = deadline
             return
         if not self.agenda and self.steering is not None and self.steered:
             self.steering.let_go()
@@ -128,19 +128,19 @@ class World:
     # ---- the story ----
 
     def play(self) -> SeedResult:
-        told = SeedResult(self.seed, 0, 0, self.coverage, self.onlooker.lines)
+        result = SeedResult(self.seed, 0, 0, self.coverage, self.onlooker.lines)
         try:
             self._play()
         except Breach as breach:
-            told.law, told.broken = breach.law, breach.says
+            result.law, result.broken = breach.law, breach.says
         except Exception as problem:  # whatever the code under test raises is a finding
-            told.law, told.broken = "SYS-3", f"{type(problem).__name__}: {problem}"
-            told.detail = traceback.format_exc()
+            result.law, result.broken = "SYS-3", f"{type(problem).__name__}: {problem}"
+            result.detail = traceback.format_exc()
         finally:
-            told.events, told.virtual_us = self.onlooker.events, self.true
-            told.digest = self._digest() if not told.broken else ""
+            result.events, result.virtual_us = self.onlooker.events, self.true
+            result.digest = self._digest() if not result.broken else ""
             self.close()
-        return told
+        return result
 
     def _play(self) -> None:
         if not self.steered:
@@ -234,14 +234,14 @@ class World:
 
     def _catch_up(self) -> None:
         """What was acknowledged is there; what was not may be, if it was written and nobody heard of it."""
-        for run_id, watched in list(self.onlooker.runs.items()):
-            if self.journal.hash_at(run_id, watched.seq) != watched.head:
-                raise Breach("PROOF-4", f"event {watched.seq} of {run_id} was acknowledged and is not there")
+        for run_id, record in list(self.onlooker.runs.items()):
+            if self.journal.hash_at(run_id, record.seq) != record.head:
+                raise Breach("PROOF-4", f"event {record.seq} of {run_id} was acknowledged and is not there")
         rows = sorted(self.journal.rows(), key=lambda row: (row.created_at, bool(row.parent), row.run))
         unheard: list[Entry] = []
         for row in rows:
-            watched = self.onlooker.runs.get(row.run)
-            unheard += self.journal.read(row.run, watched.seq if watched else 0)
+            record = self.onlooker.runs.get(row.run)
+            unheard += self.journal.read(row.run, record.seq if record else 0)
         if unheard:
             self.onlooker.note("what was written unheard")
         self.onlooker.see(unheard)
@@ -249,8 +249,8 @@ class World:
             self._whole()
 
     def _over(self) -> bool:
-        begun = [self.onlooker.runs.get(event.run) for event in self.planned]
-        return all(watched is not None and watched.run.status == "ended" for watched in begun)
+        entries = [self.onlooker.runs.get(event.run) for event in self.planned]
+        return all(record is not None and record.run.status == "ended" for record in entries)
 
     # ---- the end ----
 
@@ -268,7 +268,9 @@ class World:
     def check(self) -> None:
         """At every tick."""
         if self.supervisor is not None:
-            self.onlooker.compare({name: held.run for name, held in self.supervisor.driven.items()})
+            self.onlooker.compare(
+                {name: driven_run.run for name, driven_run in self.supervisor.driven.items()}
+            )
         if not self.calm:
             return
         if self.true - self.calm_from > CALM_MOST_US:
@@ -277,24 +279,24 @@ class World:
             self._stuck(f"after {self.onlooker.events - self.calm_events} events")
 
     def _stuck(self, when: str) -> None:
-        left = ", ".join(
+        stuck = ", ".join(
             f"{run.id} ({run.machine.name} {run.state} {run.status} {run.stop.code if run.stop else ''})"
             for run in self.onlooker.unfinished()
         )
-        raise Breach("SYS-1", f"{when} with somebody helpful it has not ended: {left}")
+        raise Breach("SYS-1", f"{when} with somebody helpful it has not ended: {stuck}")
 
     def _audit(self) -> None:
         """The whole journal once more, as a newcomer reads it."""
         self.journal = self.store.open(self.hazards)
         self._whole()
-        for run_id, watched in self.onlooker.runs.items():
-            if watched.run.status != "ended":
+        for run_id, record in self.onlooker.runs.items():
+            if record.run.status != "ended":
                 raise Breach("SYS-1", f"{run_id} goes on below a run that has ended")
             events = [e.decode(entry.body) for entry in self.journal.read(run_id)]
-            require_same(fold(None, events), watched.run)
-            require_same(load(self.journal, run_id)[0], watched.run)
+            require_same(fold(None, events), record.run)
+            require_same(load(self.journal, run_id)[0], record.run)
             if (
-                watched.run.owner
+                record.run.owner
                 and run_id not in self.keepers.tidied
                 and not self.hazards.crashed
                 and not self.hazards.disk
@@ -343,9 +345,9 @@ class World:
         return self.steering is not None and self.steering.asked(run, question)
 
     def fault(self, name: str, run: str) -> None:
-        watched = self.onlooker.runs.get(run)
-        if watched is not None:
-            self.coverage.fault(name, watched.run)
+        record = self.onlooker.runs.get(run)
+        if record is not None:
+            self.coverage.fault(name, record.run)
             self.recent.setdefault(run, {})[name] = None
 
     def breach(self, law: str, says: str) -> None:
