@@ -96,17 +96,17 @@ class Forge(Struct, frozen=True):
     # ---- asking ----
 
     def _all(self, path: str, what: str) -> list[Any]:
-        found: list[Any] = []
+        rows_: list[Any] = []
         url: str | None = path
         for _ in range(PAGES_MOST):
             if url is None:
-                return found
+                return rows_
             rows, url = self._ask(url, what)
             if not isinstance(rows, list):
                 raise ForgeError(
                     f"GitHub's answer for {what} of {self.slug} is not a list. Check GITHUB_API_URL."
                 )
-            found += cast("list[Any]", rows)
+            rows_ += cast("list[Any]", rows)
         raise ForgeError(f"{self.slug} has more than {PAGES_MOST * 100} entries for {what}. Narrow it down.")
 
     def _ask(self, path: str, what: str, data: dict[str, Any] | None = None) -> tuple[Any, str | None]:
@@ -149,9 +149,9 @@ class Forge(Struct, frozen=True):
 
 def _details(problem: urllib.error.HTTPError) -> str:
     try:
-        told = json.loads(problem.read(100_000))
-        errors = [str(one.get("message") or one.get("field") or "") for one in told.get("errors", [])]
-        return _one_line("; ".join([one for one in errors if one] or [str(told.get("message", ""))]))[:300]
+        details = json.loads(problem.read(100_000))
+        errors = [str(one.get("message") or one.get("field") or "") for one in details.get("errors", [])]
+        return _one_line("; ".join([one for one in errors if one] or [str(details.get("message", ""))]))[:300]
     except (OSError, ValueError, AttributeError, http.client.HTTPException):
         return "no reason is given"
 
@@ -173,11 +173,11 @@ def _state(row: Any) -> str:
     return "merged" if pull.get("merged_at") else str(row["state"])
 
 
-def _ci(told: dict[str, Any]) -> CiState:
+def _ci(answer: dict[str, Any]) -> CiState:
     checks = [
-        (str(one["name"]), str(one.get("conclusion") or "pending")) for one in told["runs"]["check_runs"]
+        (str(one["name"]), str(one.get("conclusion") or "pending")) for one in answer["runs"]["check_runs"]
     ]
-    checks += [(str(one["context"]), str(one["state"])) for one in told["status"]["statuses"]]
+    checks += [(str(one["context"]), str(one["state"])) for one in answer["status"]["statuses"]]
     red = tuple(name for name, state in checks if state in RED)
     waits = any(state == "pending" for _, state in checks)
     return CiState("red" if red else "pending" if waits else "green" if checks else "none", red)
@@ -200,14 +200,14 @@ def slug_of(url: str) -> str:
 
 def token(env: Mapping[str, str]) -> str:
     """From the environment, else that of the `gh` command."""
-    known = env.get("GITHUB_TOKEN") or env.get("GH_TOKEN") or ""
-    program = None if known else shutil.which("gh", path=env.get("PATH"))
+    token_ = env.get("GITHUB_TOKEN") or env.get("GH_TOKEN") or ""
+    program = None if token_ else shutil.which("gh", path=env.get("PATH"))
     if program is None:
-        return known
+        return token_
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, "auth", "token"], env=dict(env), capture_output=True, timeout=TIMEOUT_S, text=True
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""

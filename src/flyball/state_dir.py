@@ -205,10 +205,10 @@ def sha256_of(file: Path) -> str:
         return ""
 
 
-def changed_files(folder: Path, known: Mapping[str, str]) -> list[str]:
+def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
     """Files in a folder that are new, gone or not what `known` (name -> hash) says, by name."""
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-    return [name for name in sorted(there | set(known)) if sha256_of(folder / name) != known.get(name)]
+    return [name for name in sorted(there | set(hashes)) if sha256_of(folder / name) != hashes.get(name)]
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
@@ -288,14 +288,14 @@ def _remove_folder(path: Path) -> None:
     unlock(path, deep=False)
     here = os.open(path, _OPEN)
     try:
-        left, above = [_folders_left(here)], list[tuple[str, tuple[int, int]]]()
-        while left:
-            if left[-1]:
-                above.append((left[-1].pop(), _identity(here)))
+        levels, above = [_folders_left(here)], list[tuple[str, tuple[int, int]]]()
+        while levels:
+            if levels[-1]:
+                above.append((levels[-1].pop(), _identity(here)))
                 here = _step(here, above[-1][0])
-                left.append(_folders_left(here))
+                levels.append(_folders_left(here))
             else:
-                left.pop()
+                levels.pop()
                 if above:
                     name, was = above.pop()
                     here = _step(here, "..")
@@ -392,14 +392,14 @@ def paths(env: Mapping[str, str]) -> Paths:
 
 def _xdg(env: Mapping[str, str], name: str, default: str) -> Path:
     """By the XDG rules a relative or empty value counts for nothing."""
-    given = env.get(name, "")
-    return Path(given) if given.startswith("/") else _home(env) / default
+    value = env.get(name, "")
+    return Path(value) if value.startswith("/") else _home(env) / default
 
 
 def _home(env: Mapping[str, str]) -> Path:
-    given = env.get("HOME", "")
-    if given.startswith("/"):
-        return Path(given)
+    value = env.get("HOME", "")
+    if value.startswith("/"):
+        return Path(value)
     try:
         return Path("~").expanduser()
     except RuntimeError:
@@ -407,10 +407,10 @@ def _home(env: Mapping[str, str]) -> Path:
 
 
 def _absolute(env: Mapping[str, str], name: str) -> Path | None:
-    given = env.get(name, "")
-    if given and not given.startswith("/"):
-        raise ConfigError(f"{name} is '{given}', but must be an absolute path; correct or unset it.")
-    return Path(given) if given else None
+    value = env.get(name, "")
+    if value and not value.startswith("/"):
+        raise ConfigError(f"{name} is '{value}', but must be an absolute path; correct or unset it.")
+    return Path(value) if value else None
 
 
 def out_folder(repo: str) -> Path | None:

@@ -54,7 +54,7 @@ class Agent(Struct, frozen=True):
 
 
 def agent_above(
-    state_dir: Path, environ: Mapping[str, str], known: Callable[[str], bool], pid: int | None = None
+    state_dir: Path, environ: Mapping[str, str], is_run: Callable[[str], bool], pid: int | None = None
 ) -> Agent | None:
     """The agent that this process (or that one) belongs to; None if it may be a person's.
 
@@ -64,10 +64,10 @@ def agent_above(
         if key:
             return Agent(key.rpartition("-")[0], f"its process descends from the keeper of act {key}")
         for run in _marks(ancestor):
-            if known(run):
+            if is_run(run):
                 return Agent(run, f"its process descends from one of run {run}")
     marked = environ.get("FLYBALL_RUN", "") if pid is None else ""
-    if marked and known(marked):
+    if marked and is_run(marked):
         return Agent(marked, f"its environment is that of run {marked}")
     spaces = namespaces(state_dir)
     if pid is None and spaces and namespace() not in spaces:
@@ -136,8 +136,8 @@ class Seals:
         return json.dumps({**row, "nonce": nonce, "seal": self._seal(run, nonce, body)}).encode()
 
     def _seal(self, run: str, nonce: str, body: bytes) -> str:
-        said = b"\0".join((run.encode(), nonce.encode(), encode(decode(body))))
-        return hmac.new(self._key(), said, hashlib.sha256).hexdigest()
+        content = b"\0".join((run.encode(), nonce.encode(), encode(decode(body))))
+        return hmac.new(self._key(), content, hashlib.sha256).hexdigest()
 
     def fault(self, message: Message, use: bool = False) -> str:
         """Why this message does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""

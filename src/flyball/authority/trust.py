@@ -44,15 +44,15 @@ def needs(
     of policy.toml; without it the whole file is asked about.
     """
     files = [file for file in loaded.files.values() if is_tracked(file.path, tracked)]
-    found: list[Need] = []
+    result: list[Need] = []
     for file in files:
         if file.path == REPO_FILE:
-            found += _of_settings(loaded, machine or loaded.machine)
+            result += _of_settings(loaded, machine or loaded.machine)
         elif file.path == POLICY_FILE:
-            found += [Need(file.path, "", sentence) for sentence in _of_policy(file.text, policy)]
+            result += [Need(file.path, "", sentence) for sentence in _of_policy(file.text, policy)]
         else:
-            found.append(Need(file.path, "", _of_whole(file.path)))
-    return found
+            result.append(Need(file.path, "", _of_whole(file.path)))
+    return result
 
 
 def is_tracked(path: str, tracked: Collection[str]) -> bool:
@@ -83,35 +83,35 @@ def _of_whole(path: str) -> str:
 
 def _of_settings(loaded: LoadedConfig, machine: str) -> list[Need]:
     before = {key: one.value for key, one in loaded.below(Layer.REPOSITORY).held(machine).items()}
-    found: list[Need] = []
+    result: list[Need] = []
     for key, one in sorted(loaded.held(machine).items()):
         if one.layer is Layer.REPOSITORY:
             old = before.get(key, _bound(key, loaded))
             sentence = _sentence(one.key, old, one.value, loaded)
-            found += [Need(REPO_FILE, one.key, sentence)] if sentence else []
-    return found
+            result += [Need(REPO_FILE, one.key, sentence)] if sentence else []
+    return result
 
 
-def _sentence(written: str, old: Value, new: Value, loaded: LoadedConfig) -> str:
+def _sentence(value: str, old: Value, new: Value, loaded: LoadedConfig) -> str:
     """What the value asks for; "" if nothing."""
-    row = key_of(written, loaded.machines)
+    row = key_of(value, loaded.machines)
     if row is None:
-        raise ConfigError(f"There is no setting '{written}'.")
+        raise ConfigError(f"There is no setting '{value}'.")
     programs = [item for item in added(new, old) if row.holds and _is_program(row, item)]
     if programs:
-        return f"{written} runs {', '.join(map(quoted, programs))}"
+        return f"{value} runs {', '.join(map(quoted, programs))}"
     if new == old or not row.looser(new, old):
         return ""
     was = "no limit is known" if old is UNKNOWN else f"it was {_plain(row.kind.show(old))}"
-    return f"{written} loosens to {_plain(row.kind.show(new))} ({was})"
+    return f"{value} loosens to {_plain(row.kind.show(new))} ({was})"
 
 
 def _is_program(row: Key, item: str) -> bool:
     return row.holds == "commands" or parse_agent(item).is_program
 
 
-def _plain(shown: object) -> str:
-    return json.dumps(shown, ensure_ascii=False) if isinstance(shown, bool | list) else str(shown)
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list) else str(value)
 
 
 ALWAYS: dict[str, int] = {"retries": 3, "idle_timeout": 10 * MINUTE, "cooldown": 0}  # in every machine
@@ -131,19 +131,19 @@ def _bound(key: str, loaded: LoadedConfig) -> Value:
 # ---- the answers ----------------------------------------------------------------------------------------
 
 
-def untrusted(asked: Iterable[Need], loaded: LoadedConfig, root: Path, store: TrustStore) -> list[Need]:
+def untrusted(needs_: Iterable[Need], loaded: LoadedConfig, root: Path, store: TrustStore) -> list[Need]:
     """The needs of files that nobody has agreed to as they are."""
-    return [need for need in asked if not store.trusted(root, need.file, loaded.files[need.file].sha256)]
+    return [need for need in needs_ if not store.trusted(root, need.file, loaded.files[need.file].sha256)]
 
 
-def refusal(asked: Sequence[Need]) -> Untrusted:
+def refusal(needs_: Sequence[Need]) -> Untrusted:
     """The error for a run that cannot ask: which file, what it wants, and how to say yes."""
     by_file: dict[str, list[str]] = {}
-    for need in asked:
+    for need in needs_:
         by_file.setdefault(need.file, []).append(need.sentence)
-    told = "; ".join(f"{file} ({', and '.join(sentences)})" for file, sentences in by_file.items())
+    details = "; ".join(f"{file} ({', and '.join(sentences)})" for file, sentences in by_file.items())
     return Untrusted(
-        f"Not trusted yet: {told}. Read it, then run `flyball trust`, or add --trust for this run only."
+        f"Not trusted yet: {details}. Read it, then run `flyball trust`, or add --trust for this run only."
     )
 
 
@@ -171,12 +171,12 @@ class TrustStore:
 
     def forget(self, repo_root: Path) -> int:
         """Take back every yes for this repository; how many there were."""
-        root, gone = _root(repo_root), 0
+        root, count = _root(repo_root), 0
         for file in sorted(self.folder.glob("*.json")):
             if self._read(file).get("repo") == root:
                 file.unlink(missing_ok=True)
-                gone += 1
-        return gone
+                count += 1
+        return count
 
     def _file(self, repo_root: Path, path: str, sha256: str) -> Path:
         name = "\0".join((_root(repo_root), path, sha256)).encode("utf-8", "surrogateescape")

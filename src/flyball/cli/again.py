@@ -119,11 +119,11 @@ def _kept(app: App, run: Run, after: int) -> list[str]:
 def _checkpoint(app: App, run: Run, turn: int | None) -> tuple[int, str]:
     work = Workspace.open(app.dirs.run(run.id).path)
     trees = {0: work.base_tree, **{n: point.tree for n, point in work.turns().items()}}
-    known = sorted(trees)
-    number = known[-2] if turn is None and len(known) > 1 else turn or 0
+    turns = sorted(trees)
+    number = turns[-2] if turn is None and len(turns) > 1 else turn or 0
     if number not in trees:
         raise UserError(
-            f"Run {run.id} has no checkpoint for turn {number}. Checkpoints: {', '.join(map(str, known))}."
+            f"Run {run.id} has no checkpoint for turn {number}. Checkpoints: {', '.join(map(str, turns))}."
         )
     return number, trees[number]
 
@@ -203,14 +203,14 @@ def replay(run_name: str, sets: tuple[str, ...], as_json: bool) -> int:
 def _changed(app: App, run: Run, sets: tuple[str, ...]) -> Settings:
     """The run's settings with the `--set` values over them."""
     usual: dict[str, Any] = msgspec.to_builtins(load(None, app.env, ()).settings(run.machine))
-    wanted: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine))
+    values: dict[str, Any] = msgspec.to_builtins(load(None, app.env, sets).settings(run.machine))
     own: dict[str, Any] = msgspec.to_builtins(run.settings)
-    return msgspec.convert(_over(own, usual, wanted), Settings)
+    return msgspec.convert(_over(own, usual, values), Settings)
 
 
-def _over(own: dict[str, Any], usual: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _over(own: dict[str, Any], usual: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     result = dict(own)
-    for key, value in wanted.items():
+    for key, value in values.items():
         if value == usual.get(key):
             continue
         deep = isinstance(value, dict) and isinstance(own.get(key, {}), dict)

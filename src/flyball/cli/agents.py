@@ -122,20 +122,22 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
     from flyball.state_dir import environment
 
     env = environment()
-    known = {row.program: row.agent for row in KNOWN}
-    wanted = [known.get(name, name) for name in agents]
-    wanted = wanted or [row.agent for row in statuses(env) if not row.problem]
-    if not wanted:
+    by_program = {row.program: row.agent for row in KNOWN}
+    names = [by_program.get(name, name) for name in agents]
+    names = names or [row.agent for row in statuses(env) if not row.problem]
+    if not names:
         raise UserError("No agent is installed and logged in. `flyball agents ls` says what each one lacks.")
-    if missing := next((lack for agent in wanted if (lack := adapter(agent).missing())), ""):
+    if missing := next((lack for agent in names if (lack := adapter(agent).missing())), ""):
         raise AgentMissing(missing)
-    tried = [try_login(agent, env) for agent in wanted]
+    results = [try_login(agent, env) for agent in names]
     if as_json:
-        print_json([msgspec.to_builtins(one) for one in tried])
+        print_json([msgspec.to_builtins(one) for one in results])
     else:
-        cells = ((one.agent, one.login, one.kind.replace("_", " "), one_line(one.why, 160)) for one in tried)
+        cells = (
+            (one.agent, one.login, one.kind.replace("_", " "), one_line(one.why, 160)) for one in results
+        )
         print_table([("AGENT", "LOGIN", "RESULT", "WHY"), *cells])
-    if any(one.login != "works" for one in tried):
+    if any(one.login != "works" for one in results):
         raise SystemExit(1)
 
 

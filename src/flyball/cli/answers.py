@@ -69,14 +69,16 @@ def inbox(as_json: bool) -> None:
 def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
     """`keys`: the answers are listed below with their keys."""
     age = rough(app.clock.now() - facts["since_us"])
-    answered = f"saved; continue with `flyball resume {facts['root']}`" if facts["answered"] else facts["how"]
+    next_step = (
+        f"saved; continue with `flyball resume {facts['root']}`" if facts["answered"] else facts["how"]
+    )
     rows = [
         ("run", f"{facts['run']} ({facts['machine']}, in '{facts['state']}')"),
         ("repository", facts["repo"]),
         ("task", first_line(facts["task"], 100)),
         ("reason", f"{facts['happened']} ({facts['code']})"),
         ("question", clean(facts["asked"]).strip()),
-        *([] if keys and not facts["answered"] else [("answer", answered)]),
+        *([] if keys and not facts["answered"] else [("answer", next_step)]),
         *(
             [("default", f"{facts['default']}, if nobody answers by {facts['deadline']}")]
             if facts["default"]
@@ -172,13 +174,13 @@ def _looks_like_a_verb(words: tuple[str, ...], verbs: tuple[str, ...]) -> bool:
 def send_answer(
     app: App, run: Run, verb: str, text: str, as_json: bool = False, *, quiet: bool = False
 ) -> None:
-    sent = leave_answer(app, run, verb, text, "cli")
+    result = leave_answer(app, run, verb, text, "cli")
     if as_json:
-        facts = {"question": sent.question, "verb": verb, "text": text, "replaced": sent.replaced or None}
-        command = None if sent.delivered else sent.continues
-        print_json({"run": sent.run, **facts, "delivered": sent.delivered, "next": command})
-    elif not (quiet and sent.delivered):
-        say(sent.sentence())
+        facts = {"question": result.question, "verb": verb, "text": text, "replaced": result.replaced or None}
+        command = None if result.delivered else result.continues
+        print_json({"run": result.run, **facts, "delivered": result.delivered, "next": command})
+    elif not (quiet and result.delivered):
+        say(result.sentence())
 
 
 # ---- tell, pause, stop, cancel ---------------------------------------------------------------------------
@@ -196,8 +198,8 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
             raise UserError('The message is empty. Use: flyball tell RUN "text".')
         run = family(app, app.read(app.find(run_name)))[-1]
         message = Tell(text=text, who=getpass.getuser())
-        sent = f"The agent of run {run.id} gets your message with its next turn."
-        _send(app, run, message, (sent, "Message saved."), as_json, {"text": text})
+        confirmation = f"The agent of run {run.id} gets your message with its next turn."
+        _send(app, run, message, (confirmation, "Message saved."), as_json, {"text": text})
 
 
 @click.command(
@@ -219,12 +221,12 @@ def allow(run_name: str, host: str, as_json: bool) -> None:
                 f"'{host}' is not a host. Use for example example.com or example.com:8443."
             ) from None
         run = app.read(root_of(app, app.find(run_name)))
-        sent = f"The agents of run {run.id} may reach {name} from their next turn on."
+        message = f"The agents of run {run.id} may reach {name} from their next turn on."
         _send(
             app,
             run,
             Allow(host=name, who=getpass.getuser()),
-            (sent, "Permission saved."),
+            (message, "Permission saved."),
             as_json,
             {"host": name},
         )

@@ -214,11 +214,11 @@ def _commit_of(run: Run) -> str:
 
 def _is_in(run: Run, repo: Repo, branch: str) -> bool:
     """Whether the branch has the run's commit, and the journal says so."""
-    tip, done = tip_of(repo, branch), run.checkout.commit
+    tip, commit = tip_of(repo, branch), run.checkout.commit
     return (
-        done is not None
+        commit is not None
         and bool(run.checkout.landings.get(branch) and tip)
-        and is_ancestor(repo, done.commit, tip)
+        and is_ancestor(repo, commit.commit, tip)
     )
 
 
@@ -236,14 +236,14 @@ def _why_not(app: App, run_id: str, seq: int) -> str:
     reason = f"Run {run_id} was not merged. See `flyball log {run_id}`."
     for entry in app.journal.read(run_id, seq):
         match e.decode(entry.body):
-            case e.ActFinished(result=e.CommitEnded() as done) if done.reason:
-                reason = done.reason
+            case e.ActFinished(result=e.CommitEnded() as result) if result.reason:
+                reason = result.reason
             case e.ActInterrupted() as cut:
                 reason = (
                     f"Landing run {run_id} was interrupted ({cut.reason}). Run `flyball land {run_id}` again."
                 )
-            case e.LetterRefused() as refused:
-                reason = refused.reason
+            case e.LetterRefused() as event:
+                reason = event.reason
             case _:
                 pass
     return reason

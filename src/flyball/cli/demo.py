@@ -166,15 +166,15 @@ class Demo:
         subprocess.run(["/bin/sh", "-c", line], cwd=self.repo, env=self.env, check=False)
 
     def flyball(self, expected: int, *words: str) -> None:
-        shown = " ".join(shlex.quote(word) if " " in word else word for word in words)
-        click.echo(click.style(f"$ flyball {shown.replace(str(self.folder) + '/', '../')}", fg="cyan"))
+        text = " ".join(shlex.quote(word) if " " in word else word for word in words)
+        click.echo(click.style(f"$ flyball {text.replace(str(self.folder) + '/', '../')}", fg="cyan"))
         sys.stdout.flush()
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "flyball", *words], cwd=self.repo, env=self.env, check=False
         )
-        if done.returncode != expected:
+        if process.returncode != expected:
             raise FlyballError(
-                f"The demo failed: `flyball {words[0]}` exited with {done.returncode} instead of {expected}."
+                f"The demo failed: `flyball {words[0]}` exited with {process.returncode} instead of {expected}."
             )
 
 

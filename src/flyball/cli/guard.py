@@ -140,8 +140,8 @@ def _check_trust(root: Path, text: str, sha256: str) -> None:
 
     needs = [trust.Need(POLICY_FILE, "", sentence) for sentence in loosened(text)]
     store = trust.TrustStore(paths(environment()).state_dir)
-    known = store.trusted(root, POLICY_FILE, sha256)
-    if needs and not known and trust.is_tracked(POLICY_FILE, tracked_files(root)):
+    trusted = store.trusted(root, POLICY_FILE, sha256)
+    if needs and not trusted and trust.is_tracked(POLICY_FILE, tracked_files(root)):
         raise trust.refusal(needs)
 
 
@@ -179,7 +179,7 @@ def _runtime(value: Any) -> Any:
     row = msgspec.convert(value or {}, dict[str, Any])
     tests = msgspec.convert(row.get("tests") or {}, dict[str, Any])
     error = row.get("provider_error")
-    known: dict[str, Any] = {
+    values: dict[str, Any] = {
         "exit_code": row.get("exit_code") or 0,
         "timed_out": row.get("timed_out") or False,
         "provider_error": error
@@ -188,7 +188,7 @@ def _runtime(value: Any) -> Any:
         "tests_ran": tests.get("ran"),
         "tests_failed": tests.get("failed"),
     }
-    return msgspec.convert(known, Runtime)
+    return msgspec.convert(values, Runtime)
 
 
 @guard.command(epilog=examples("flyball guard secrets --json < lines.jsonl"))

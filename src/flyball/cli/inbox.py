@@ -39,8 +39,8 @@ def work_through(app: App, questions: list[tuple[str, str]]) -> None:
                 place = max(0, place - 1)
             case _:
                 break
-    left = len(questions)
-    say(f"{plural(left, 'question')} still open." if left else "No open questions are left.")
+    remaining = len(questions)
+    say(f"{plural(remaining, 'question')} still open." if remaining else "No open questions are left.")
 
 
 def _show(app: App, run: Run, text: str, title: str) -> None:

@@ -92,8 +92,8 @@ def _fitting(cells: list[dict[str, str]], width: int) -> list[str]:
     """The table, without the columns that a narrow terminal has no room for."""
     lines: list[str] = []
     for count in range(len(OPTIONAL) + 1):
-        shown = [header for header in HEADERS if header not in OPTIONAL[:count]]
-        lines = columns(shown, [[row[header] for header in shown] for row in cells])
+        headers = [header for header in HEADERS if header not in OPTIONAL[:count]]
+        lines = columns(headers, [[row[header] for header in headers] for row in cells])
         if not width or lines[0].index("TASK") + TASK_WIDTH <= width:
             break
     return lines
@@ -161,10 +161,10 @@ def _lines(records: Records, run: Run) -> list[str]:
     from flyball.runtime.facts import facts, rows
     from flyball.views import reasons
 
-    known, asker = facts(records, run), asking(records, run)
-    happened, evidence, next_step = known["why"]
+    values, asker = facts(records, run), asking(records, run)
+    happened, evidence, next_step = values["why"]
     story = [f"{reasons.used(run)}.", "", *question_lines(asker)] if asker else [evidence, "", next_step]
-    return [happened, *story, "", *fields(rows(run, known), terminal_width())]
+    return [happened, *story, "", *fields(rows(run, values), terminal_width())]
 
 
 def _print_prompts(records: Records, run_id: str, turn: int, as_json: bool) -> None:
@@ -211,9 +211,9 @@ def why(run_name: str, as_json: bool) -> None:
         run = records.read(records.find(run_name))
         sentences = sentences_for(records, run)
         if as_json:
-            known = summary(run)
+            values = summary(run)
             names = ("run", "machine", "state", "status", "end", "stop_reason", "alo_code")
-            print_json({**{name: known[name] for name in names}, "why": sentences})
+            print_json({**{name: values[name] for name in names}, "why": sentences})
         else:
             first, *rest = sentences
             tone = tone_of(run.status, run.end, run.question is not None)

@@ -143,11 +143,11 @@ def _faults(file: Path) -> tuple[list[str], Machine | None]:
 
 def _missing_machines(machine: Machine, folder: Path) -> list[str]:
     """A state may run a built-in machine or one in the same folder."""
-    known = {*SHIPPED, *names(folder)}
+    machines = {*SHIPPED, *names(folder)}
     return [
-        f"'{state.name}' runs the machine '{state.of}', which does not exist. Machines: {', '.join(sorted(known))}."
+        f"'{state.name}' runs the machine '{state.of}', which does not exist. Machines: {', '.join(sorted(machines))}."
         for state in machine.states.values()
-        if state.act == "run" and state.of not in known
+        if state.act == "run" and state.of not in machines
     ]
 
 

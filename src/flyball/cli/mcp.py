@@ -33,9 +33,9 @@ class Command(Struct, frozen=True):
     required: int = 0
 
 
-def _start(given: dict[str, str]) -> list[str]:
-    machine = ["--machine", given["machine"]] if "machine" in given else []
-    task = given["task"]
+def _start(arguments: dict[str, str]) -> list[str]:
+    machine = ["--machine", arguments["machine"]] if "machine" in arguments else []
+    task = arguments["task"]
     return [
         "run",
         "--detach",
@@ -45,9 +45,9 @@ def _start(given: dict[str, str]) -> list[str]:
     ]  # never a file's name
 
 
-def _list(given: dict[str, str]) -> list[str]:
-    status = ["--status", given["status"]] if "status" in given else []
-    return ["ls", *status, *(["--all"] if given.get("everywhere") == "True" else [])]
+def _list(arguments: dict[str, str]) -> list[str]:
+    status = ["--status", arguments["status"]] if "status" in arguments else []
+    return ["ls", *status, *(["--all"] if arguments.get("everywhere") == "True" else [])]
 
 
 COMMANDS: dict[str, Command] = {
@@ -111,7 +111,7 @@ def mcp(repo: Path) -> None:
     """
     root = require_repository(repo)
     for line in _lines():
-        reply = answer(line, TOOLS, lambda name, given: _call(root, name, given))
+        reply = answer(line, TOOLS, lambda name, arguments: _call(root, name, arguments))
         if reply:
             sys.stdout.write(f"{reply}\n")
             sys.stdout.flush()
@@ -131,24 +131,24 @@ def _call(root: Path, name: str, arguments: dict[str, Any]) -> ToolResult:
     command = COMMANDS.get(name)
     if command is None:
         return ToolResult(f"There is no tool '{name[:80]}'. Tools: {', '.join(COMMANDS)}.", failed=True)
-    given = {
+    values = {
         key: str(value) for key, value in arguments.items() if key in command.takes and value is not None
     }
-    missing = [key for key in list(command.takes)[: command.required] if not given.get(key)]
+    missing = [key for key in list(command.takes)[: command.required] if not values.get(key)]
     if missing:
         return ToolResult(f"'{name}' needs '{missing[0]}'.", failed=True)
-    verb, *rest = command.argv(given)
+    verb, *rest = command.argv(values)
     return _ran([verb, "--json", *rest], root)
 
 
 def _ran(words: list[str], root: Path) -> ToolResult:
     argv = [sys.executable, "-P", "-m", "flyball", *words]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S
         )
     except subprocess.TimeoutExpired:
         return ToolResult(f"`flyball {words[0]}` did not end within {WITHIN_S} s.", failed=True)
-    if done.returncode:
-        return ToolResult(done.stderr.strip().removeprefix("flyball: ") or done.stdout, failed=True)
-    return ToolResult(done.stdout.strip())
+    if process.returncode:
+        return ToolResult(process.stderr.strip().removeprefix("flyball: ") or process.stdout, failed=True)
+    return ToolResult(process.stdout.strip())

@@ -30,14 +30,14 @@ def prove(machine: str | None, repo: Path, as_json: bool) -> None:
 
     Exit code 1 if a law is broken.
     """
-    done: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for table, proof, took_s in proofs(list(_chosen(machine, repo))):
-        done.append(facts(table, proof, took_s))
+        results.append(facts(table, proof, took_s))
         if not as_json:
             say("\n".join(as_text(table, proof, took_s)))
     if as_json:
-        print_json(done)
-    sys.exit(0 if all(fact["holds"] for fact in done) else 1)
+        print_json(results)
+    sys.exit(0 if all(fact["holds"] for fact in results) else 1)
 
 
 def neighbours(file: Path) -> Find:

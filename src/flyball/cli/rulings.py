@@ -66,21 +66,21 @@ def explain(run_name: str, everything: bool, as_json: bool) -> None:
         run_id = records.find(run_name)
         pinned = records.read(run_id).began.pinned.get("policy.toml", "")
         verdicts = list(_verdicts(records, run_id))
-    shown = [v for v in verdicts if everything or v.verdict != "allow" or not v.judged.startswith("call")]
+    listed = [v for v in verdicts if everything or v.verdict != "allow" or not v.judged.startswith("call")]
     if as_json:
         print_json(
             {
                 "run": run_id,
                 "policy_file": pinned and OWN,
                 "policy_file_hash": pinned,
-                "rulings": msgspec.to_builtins(shown),
+                "rulings": msgspec.to_builtins(listed),
             }
         )
         return
     say(
         f"Policy file: {f'{OWN}, pinned as {pinned[:16]}' if pinned else 'none; the built-in policy applies'}."
     )
-    for verdict in shown:
+    for verdict in listed:
         say("\n".join(_lines(verdict)))
     if not verdicts:
         say(f"The guard has not checked anything in run {run_id} yet.")

@@ -121,9 +121,9 @@ def storage(points: int | None, seed: int, as_json: bool) -> int:
     return 0 if swept.good else 1
 
 
-def _counted(say: Callable[[str], None], done: int, of: int) -> None:
-    if done % 200 == 0 or done == of:
-        say(f"{done} of {of} faults")
+def _counted(say: Callable[[str], None], count: int, of: int) -> None:
+    if count % 200 == 0 or count == of:
+        say(f"{count} of {of} faults")
 
 
 def _swept(swept: SweepResult) -> Iterator[str]:
@@ -154,8 +154,8 @@ def chaos(kills: int, seed: int | None, keep: bool, as_json: bool) -> int:
     """
     if kills < 1:
         raise click.BadParameter("at least one kill is needed.", param_hint="--kills")
-    chosen = random.randrange(1 << 32) if seed is None else seed
-    tally = run_chaos(kills, chosen, lambda text: click.echo(text, err=True), keep)
+    seed_ = random.randrange(1 << 32) if seed is None else seed
+    tally = run_chaos(kills, seed_, lambda text: click.echo(text, err=True), keep)
     if as_json:
         print_json(facts(tally))
     else:

@@ -43,16 +43,16 @@ LAUNCHD = """\
 
 def service(kind: str, repo: Path, options: list[str], env: Mapping[str, str], log: Path) -> str:
     """The file that starts `flyball up` with these options in this repository."""
-    given = {name: env[name] for name in PASSED if env.get(name)}
+    variables = {name: env[name] for name in PASSED if env.get(name)}
     argv = [*_program(), "up", *options]
     name = f"flyball-{_slug(repo)}" if kind == "systemd" else f"flyball.{_slug(repo)}"
     if kind == "launchd":
-        return _launchd(name, repo, argv, given, log)
+        return _launchd(name, repo, argv, variables, log)
     return SYSTEMD.format(
         name=name,
         repo=str(repo).replace("%", "%%"),
         command=" ".join(_quoted(word.replace("$", "$$")) for word in argv),
-        environment="\n".join(f"Environment={_quoted(f'{key}={value}')}" for key, value in given.items()),
+        environment="\n".join(f"Environment={_quoted(f'{key}={value}')}" for key, value in variables.items()),
         stops_s=STOPS_WITHIN_S,
     )
 
@@ -75,12 +75,12 @@ def _quoted(word: str) -> str:
     return text if re.fullmatch(r"[\w@%+=:,./$-]+", text) else f'"{text}"'
 
 
-def _launchd(name: str, repo: Path, argv: list[str], given: dict[str, str], log: Path) -> str:
+def _launchd(name: str, repo: Path, argv: list[str], variables: dict[str, str], log: Path) -> str:
     about = {
         "Label": name,
         "ProgramArguments": argv,
         "WorkingDirectory": str(repo),
-        "EnvironmentVariables": given,
+        "EnvironmentVariables": variables,
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ExitTimeOut": STOPS_WITHIN_S,

@@ -65,10 +65,10 @@ def simulate(
 def _week(trace: bool) -> int:
     from flyball.lab.simulate.week import Week, missing, page as week_page
 
-    played = Week()
-    result = played.play()
-    click.echo("\n".join((*(traced(result.lines) if trace else ()), *week_page(played, result))))
-    return 1 if result.broken or missing(played) else 0
+    week = Week()
+    result = week.play()
+    click.echo("\n".join((*(traced(result.lines) if trace else ()), *week_page(week, result))))
+    return 1 if result.broken or missing(week) else 0
 
 
 def _quiet(world: SeedResult) -> None:

@@ -96,17 +96,17 @@ def _row(run: RunUsage, now: int) -> tuple[str, ...]:
     return (f"  {run.run}", run.end or run.status, rough(now - run.since), size(run.total), *kinds, branch)
 
 
-def _sum(measured: Usage) -> str:
-    total = sum(one.total for one in measured.repos)
-    runs = sum(len(one.runs) for one in measured.repos)
+def _sum(usage_: Usage) -> str:
+    total = sum(one.total for one in usage_.repos)
+    runs = sum(len(one.runs) for one in usage_.repos)
     return (
-        f"{size(total)} in {plural(runs, 'run')}. Journal: {size(measured.journal_bytes)}. "
-        f"Folder: {measured.state_dir}"
+        f"{size(total)} in {plural(runs, 'run')}. Journal: {size(usage_.journal_bytes)}. "
+        f"Folder: {usage_.state_dir}"
     )
 
 
 def _facts(planned: Plan) -> dict[str, Any]:
-    measured = planned.usage
+    usage_ = planned.usage
     repos = [
         {
             "repo": one.repo,
@@ -116,12 +116,12 @@ def _facts(planned: Plan) -> dict[str, Any]:
             "problem": one.problem or None,
             "runs": [_run_facts(run) for run in one.runs],
         }
-        for one in measured.repos
+        for one in usage_.repos
     ]
     return {
-        "state_dir": str(measured.state_dir),
-        "total": sum(one.total for one in measured.repos),
-        "journal_bytes": measured.journal_bytes,
+        "state_dir": str(usage_.state_dir),
+        "total": sum(one.total for one in usage_.repos),
+        "journal_bytes": usage_.journal_bytes,
         "prunable_bytes": planned.freed,
         "repos": repos,
     }
@@ -167,8 +167,8 @@ def prune(repo: Path | None, sets: tuple[str, ...], yes: bool, as_json: bool) ->
     return 1 if problems else 0
 
 
-def _total(measured: Usage) -> int:
-    return sum(one.total for one in measured.repos) + measured.journal_bytes
+def _total(usage_: Usage) -> int:
+    return sum(one.total for one in usage_.repos) + usage_.journal_bytes
 
 
 def _show_plan(planned: Plan, stray: list[Path], as_json: bool) -> None:
@@ -205,9 +205,9 @@ def _steps(outcomes: list[Outcome]) -> list[dict[str, Any]]:
 def _show_outcome(outcomes: list[Outcome], stray: int, freed: int, problems: list[str]) -> None:
     for problem in problems:
         say(clean(problem), err=True)
-    done = sum(not outcome.problem for outcome in outcomes)
-    left = f" and {plural(stray, 'leftover folder')}" if stray else ""
-    say(f"Pruned {plural(done, 'run')}{left}: {size(freed)} freed.")
+    removed = sum(not outcome.problem for outcome in outcomes)
+    leftovers = f" and {plural(stray, 'leftover folder')}" if stray else ""
+    say(f"Pruned {plural(removed, 'run')}{leftovers}: {size(freed)} freed.")
     say(KEPT)
 
 

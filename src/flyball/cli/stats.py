@@ -90,8 +90,8 @@ def instant(text: str, now: int) -> int:
     today = datetime.fromtimestamp(now / SECOND, UTC).astimezone()
     midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
     try:
-        named = {"today": midnight, "yesterday": midnight - timedelta(days=1)}
-        moment = named.get(text) or datetime.fromisoformat(text)
+        days = {"today": midnight, "yesterday": midnight - timedelta(days=1)}
+        moment = days.get(text) or datetime.fromisoformat(text)
         return int(moment.astimezone().timestamp()) * SECOND
     except (ValueError, OverflowError, OSError):
         raise UserError(

@@ -81,11 +81,11 @@ def _require(app: App, root: Path, name: str) -> Ticket:
 
 
 def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> None:
-    tickets, known = app.backlog(root), tasks.started(app, root)
+    tickets, started = app.backlog(root), tasks.started(app, root)
     for other in after:
         if other == name:
             raise UserError(f"Task {name} cannot wait for itself. Leave it out of --after.")
-        wrong = "" if tickets.get(other) or other in known else conditions.fault(app, other)
+        wrong = "" if tickets.get(other) or other in started else conditions.fault(app, other)
         if wrong:
             raise UserError(wrong)
     way = circle(tickets, name, after)
@@ -160,8 +160,8 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
     with open_app() as app:
         app.require_person("task import")
         triggers = _tasks_of(app, root, source, label)
-        known = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
-        new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & known]
+        texts = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
+        new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & texts]
         names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
         old = len(triggers) - len(new)
         again = f" {old} {'was' if old == 1 else 'were'} there already." if old else ""

@@ -52,10 +52,10 @@ def uninstall(yes: bool) -> None:
                 "Flyball is running. Stop it first: `flyball stop --all` stops all runs, and `flyball down` in a "
                 "repository stops its `flyball up`."
             )
-        measured = usage(app)
-        branches = [(one.repo, branch) for one in measured.repos for branch in _branches(one.repo)]
-        total = sum(one.total for one in measured.repos) + measured.journal_bytes
-    say("\n".join(_consequences(app, total, [one.repo for one in measured.repos], branches)))
+        usage_ = usage(app)
+        branches = [(one.repo, branch) for one in usage_.repos for branch in _branches(one.repo)]
+        total = sum(one.total for one in usage_.repos) + usage_.journal_bytes
+    say("\n".join(_consequences(app, total, [one.repo for one in usage_.repos], branches)))
     if not yes and not sys.stdin.isatty():
         raise UserError("Nothing was removed. Add --yes to remove it without asking.")
     if not yes:

@@ -47,14 +47,14 @@ def parse(line_text: str) -> Line:
     sets = [_field(word, *about) for word, about in zip(words[:5], FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in sets[4])
     either = words[2] != "*" and words[4] != "*"
-    found = Line(sets[0], sets[1], sets[2], sets[3], weekdays, either, " ".join(words[5:]))
-    if following(found, 0) is None:
+    line = Line(sets[0], sets[1], sets[2], sets[3], weekdays, either, " ".join(words[5:]))
+    if following(line, 0) is None:
         raise BadValue(f"a cron line that matches some date ('{' '.join(words[:5])}' never does)")
-    return found
+    return line
 
 
 def _field(word: str, name: str, least: int, most: int) -> frozenset[int]:
-    chosen: set[int] = set()
+    numbers: set[int] = set()
     for part in word.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")
@@ -66,8 +66,8 @@ def _field(word: str, name: str, least: int, most: int) -> frozenset[int]:
             raise BadValue(f"a cron line ('{part}' is not a {name})") from None
         if not least <= low <= high <= most or every < 1:
             raise BadValue(f"a cron line whose {name} is from {least} to {most}, not '{part}'")
-        chosen |= set(range(low, high + 1, every))
-    return frozenset(chosen)
+        numbers |= set(range(low, high + 1, every))
+    return frozenset(numbers)
 
 
 def line(text: str) -> str:

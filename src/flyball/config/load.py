@@ -111,10 +111,10 @@ class LoadedConfig(Struct, frozen=True):
 
     def held(self, machine: str = "") -> dict[str, Assigned]:
         """What holds for a run started with `machine`, by full key."""
-        found = fold(self.assigned, machine, self.machines)
+        assigned = fold(self.assigned, machine, self.machines)
         if not machine:
-            return fold(self.assigned, str(found["run.machine"].value), self.machines)
-        return found
+            return fold(self.assigned, str(assigned["run.machine"].value), self.machines)
+        return assigned
 
     def below(self, layer: Layer) -> LoadedConfig:
         """What would be, had this layer and those above it said nothing."""
@@ -123,8 +123,8 @@ class LoadedConfig(Struct, frozen=True):
     def origin(self, key: str) -> str:
         """Where the value of `key` is from; "" if nobody set it."""
         held = self.held()
-        found = held.get(settled(key, self.machine, self.machines))
-        return found.origin if found else ""
+        assigned = held.get(settled(key, self.machine, self.machines))
+        return assigned.origin if assigned else ""
 
     def table(self, name: str) -> Machine:
         """The repository's own machine of that name, as it was read, else a shipped one."""
@@ -156,8 +156,11 @@ class LoadedConfig(Struct, frozen=True):
             return machine if name == machine.name else self.table(name)
 
         refuse_unknown_limits(held, table, self.machines)
-        found = _nested(held, self.machines) | {"policy_hash": self.hashes.get(POLICY_FILE, ""), "notify": ()}
-        return msgspec.convert(found, Settings)
+        values = _nested(held, self.machines) | {
+            "policy_hash": self.hashes.get(POLICY_FILE, ""),
+            "notify": (),
+        }
+        return msgspec.convert(values, Settings)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -167,30 +170,30 @@ class LoadedConfig(Struct, frozen=True):
 
 
 def _nested(held: Mapping[str, Assigned], machines: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"budget": {}, "retention": {}, "limits": {}, "timeouts_us": {}}
-    given = {row.field: held[key].value for key, row in KEYS.items() if row.field and key in held}
-    for field, value in given.items():
+    values: dict[str, Any] = {"budget": {}, "retention": {}, "limits": {}, "timeouts_us": {}}
+    assigned_values = {row.field: held[key].value for key, row in KEYS.items() if row.field and key in held}
+    for field, value in assigned_values.items():
         table, dot, name = field.partition(".")
         if dot:
-            found[table][name] = value
+            values[table][name] = value
         else:
-            found[field] = value
+            values[field] = value
     roles = {key[7:]: one.value for key, one in held.items() if key.startswith("agents.")}
-    found["agents"] = {role: agent for role, agent in roles.items() if "." not in role}
+    values["agents"] = {role: agent for role, agent in roles.items() if "." not in role}
     for name, _, field in (key.partition(".") for key in roles if "." in key):
-        found.setdefault("lent", {}).setdefault(name, {})[field] = roles[f"{name}.{field}"]
+        values.setdefault("lent", {}).setdefault(name, {})[field] = roles[f"{name}.{field}"]
     for key, one in held.items():
         if key.startswith("limits."):
-            _put_limit(found, key, one, machines)
-    return found
+            _put_limit(values, key, one, machines)
+    return values
 
 
-def _put_limit(found: dict[str, Any], key: str, one: Assigned, machines: Sequence[str]) -> None:
+def _put_limit(values: dict[str, Any], key: str, one: Assigned, machines: Sequence[str]) -> None:
     name = split_limit(one.key, machines)[1]
     machine = key.removeprefix("limits.").removesuffix("." + name)
     row = key_of(one.key, machines)
     table = "timeouts_us" if row and isinstance(row.kind, Duration) else "limits"
-    found[table].setdefault(machine, {})[name] = one.value
+    values[table].setdefault(machine, {})[name] = one.value
 
 
 # ---- reading --------------------------------------------------------------------------------------------
@@ -250,8 +253,8 @@ def _repository(root: Path | None, files: Mapping[str, RepoFile], machines: Sequ
 def repository_files(root: Path) -> dict[str, RepoFile]:
     """What the repository says to us: flyball.toml, policy.toml, its machines and its prompts."""
     names = [REPO_FILE, POLICY_FILE, *_listed(root, "machines", ".toml"), *_listed(root, "prompts", "")]
-    found = {name: read_small(root / name) for name in names}
-    return {name: _repo_file(name, data) for name, data in found.items() if data is not None}
+    texts = {name: read_small(root / name) for name in names}
+    return {name: _repo_file(name, data) for name, data in texts.items() if data is not None}
 
 
 def _repo_file(name: str, data: bytes) -> RepoFile:
@@ -266,12 +269,12 @@ def _listed(root: Path, folder: str, suffix: str) -> list[str]:
         return []
     except OSError as problem:
         raise ConfigError(f"{where} cannot be listed: {problem.strerror}; correct or remove it.") from None
-    wanted = [f"{where}/{name}" for name in names if name.endswith(suffix) and not name.startswith(".")]
-    if len(wanted) > MOST_FILES:
+    files = [f"{where}/{name}" for name in names if name.endswith(suffix) and not name.startswith(".")]
+    if len(files) > MOST_FILES:
         raise ConfigError(
-            f"{where} holds {len(wanted)} files, but at most {MOST_FILES} are read; remove some."
+            f"{where} holds {len(files)} files, but at most {MOST_FILES} are read; remove some."
         )
-    return wanted
+    return files
 
 
 def read_small(file: Path) -> bytes | None:
@@ -315,8 +318,8 @@ def settled(key: str, machine: str, machines: Collection[str]) -> str:
     """The key with the machine that a bare limit means."""
     if not key.startswith("limits."):
         return key
-    named, name = split_limit(key, machines)
-    return f"limits.{named or machine}.{name}"
+    limit, name = split_limit(key, machines)
+    return f"limits.{limit or machine}.{name}"
 
 
 def from_defaults() -> list[Assigned]:
@@ -328,11 +331,11 @@ def from_defaults() -> list[Assigned]:
 
 def from_toml(text: str, source: Source) -> list[Assigned]:
     """The assignments of a file. Bare limits come first: a machine's own are nearer, wherever they stand."""
-    found = [
+    assigned = [
         _assigned(key, data, source, as_text=False)
         for key, data in _leaves(parsed(text, source.where), "", source)
     ]
-    return sorted(found, key=lambda one: _nearness(one.key, source.machines))
+    return sorted(assigned, key=lambda one: _nearness(one.key, source.machines))
 
 
 def _nearness(key: str, machines: Collection[str]) -> int:
@@ -377,16 +380,16 @@ def _below(key: str, table: dict[str, Any], source: Source) -> Iterator[tuple[st
 def from_environment(env: Mapping[str, str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
     """The assignments of `FLYBALL_<SECTION>_<KEY>`; an empty variable is as good as none."""
     names = {variable(key): key for key in reversed(known(machines))}
-    found: list[Assigned] = []
+    assigned: list[Assigned] = []
     for name in sorted(env):
         source = Source(
             f"Environment variable {name}", f"environment {name}", Layer.ENVIRONMENT, cwd, machines
         )
         if name in names and env[name]:
-            found.append(_assigned(names[name], env[name], source, as_text=True))
+            assigned.append(_assigned(names[name], env[name], source, as_text=True))
         elif name not in names:
             _refuse_slip(name, list(names))
-    return sorted(found, key=lambda one: _nearness(one.key, machines))
+    return sorted(assigned, key=lambda one: _nearness(one.key, machines))
 
 
 def variable(key: str) -> str:
@@ -428,8 +431,8 @@ def from_agents(texts: Sequence[str], cwd: Path) -> list[Assigned]:
 def _of_agent(role: str, text: str, cwd: Path) -> Assigned:
     try:
         agent = str(parse_agent(text, cwd))
-    except ConfigError as told:
-        raise ConfigError(f"--agent: {told}") from None
+    except ConfigError as problem:
+        raise ConfigError(f"--agent: {problem}") from None
     return Assigned(
         f"agents.{role or 'default'}", agent, "--agent", Layer.FLAG, clears="" if role else "agents."
     )
@@ -451,8 +454,8 @@ def _assigned(key: str, data: object, source: Source, *, as_text: bool) -> Assig
         value = row.kind.text(str(data)) if as_text else row.kind.read(data)
     except BadValue as wrong:
         raise ConfigError(_refusal(key, data, source.where, str(wrong))) from None
-    except ConfigError as told:
-        raise ConfigError(f"{source.where}: {key}: {told}") from None
+    except ConfigError as problem:
+        raise ConfigError(f"{source.where}: {key}: {problem}") from None
     return Assigned(key, _anchored(row, value, source.base), source.origin, source.layer)
 
 
@@ -480,9 +483,9 @@ def _refusal(key: str, data: object, where: str, allowed: str) -> str:
 
 def quoted(data: object) -> str:
     """A value as a message repeats it: on one line, not too long."""
-    shown = repr(data) if isinstance(data, str) else str(data)
-    shown = {"True": "true", "False": "false"}.get(shown, " ".join(shown.split()))
-    return shown if len(shown) <= 80 else shown[:79] + "…"
+    text = repr(data) if isinstance(data, str) else str(data)
+    text = {"True": "true", "False": "false"}.get(text, " ".join(text.split()))
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _anchored(row: Key, value: Value, base: Path) -> Value:

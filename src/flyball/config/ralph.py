@@ -39,8 +39,8 @@ class Ralph(Struct, frozen=True):
 
     def written(self) -> dict[str, str]:
         """Path -> text of the files that `init` writes."""
-        told = f"<!-- From {self.files[0]}, by `flyball init --from-ralph`. -->\n\n{self.prompt.strip()}\n"
-        prompts = {f"{FOLDER}/prompts/{role}.md": told for role in ROLES} if self.prompt.strip() else {}
+        text = f"<!-- From {self.files[0]}, by `flyball init --from-ralph`. -->\n\n{self.prompt.strip()}\n"
+        prompts = {f"{FOLDER}/prompts/{role}.md": text for role in ROLES} if self.prompt.strip() else {}
         items = "".join(f"- [ ] {task}\n" for task in self.tasks)
         tasks = {TASKS_FILE: f"# Tasks\n\n{items}"} if items else {}
         return {**prompts, **tasks}
@@ -71,8 +71,8 @@ def _items(text: str) -> Iterator[str]:
     """Items that are not ticked; a list without boxes is open as a whole."""
     items = [match for line in text.splitlines() if (match := ITEM.fullmatch(line))]
     boxes = any(match["tick"] for match in items)
-    wanted = (match for match in items if match["tick"] == " " or not boxes)
-    yield from (_one_line(match["text"]) for match in wanted)
+    matches = (match for match in items if match["tick"] == " " or not boxes)
+    yield from (_one_line(match["text"]) for match in matches)
 
 
 class _Story(Struct):

@@ -437,20 +437,20 @@ def limits_of(machine: Machine) -> list[str]:
     """The names of the limits that do something in this machine."""
     states = machine.states.values()
     roles = {state.of for state in states if state.act == "agent"}
-    known = [
+    keys = [
         "phase_timeout",
         *(["turns", "calls", "call_errors", "same_action", "retries", "idle_timeout"] if roles else []),
     ]
-    known += ["iterations"] if machine.iteration else []
+    keys += ["iterations"] if machine.iteration else []
     stalls = [s for s in states if s.of in WORKERS and machine.place(s.name, "stalled")]
-    known += ["no_progress", "same_error"] if stalls else []
+    keys += ["no_progress", "same_error"] if stalls else []
     asks = [s for s in stalls if _asks(machine, machine.place(s.name, "stalled"))]
-    known += ["cooldown"] if asks else []
-    known += ["failures"] if any(machine.place(s.name, "third_failure") for s in states) else []
-    known += ["cto"] if "cto" in roles else []
+    keys += ["cooldown"] if asks else []
+    keys += ["failures"] if any(machine.place(s.name, "third_failure") for s in states) else []
+    keys += ["cto"] if "cto" in roles else []
     within = [f"within.{state.name}" for state in states if state.do]
     alert = [f"alert.{state.name}" for state in states if state.do]
-    return [*dict.fromkeys((*known, *machine.most)), *within, *alert]
+    return [*dict.fromkeys((*keys, *machine.most)), *within, *alert]
 
 
 def _asks(machine: Machine, target: str) -> bool:
@@ -504,12 +504,12 @@ def documentation() -> list[tuple[str, str, str]]:
     rows += [(f"agents.NAME.{field}", "[]", row.doc) for field, row in LENT.items()]
     rows += [(key, written(row.kind, plain[key]), row.doc) for key, row in KEYS.items()]
     rows += [(f"limits.{name}", "from the machine", row.doc) for name, row in LIMITS.items()]
-    named = (("limits.within.STATE", WITHIN), ("limits.alert.STATE", ALERT))
-    return [*rows, *((name, "from the machine", row.doc) for name, row in named)]
+    special = (("limits.within.STATE", WITHIN), ("limits.alert.STATE", ALERT))
+    return [*rows, *((name, "from the machine", row.doc) for name, row in special)]
 
 
 def written(kind: Kind, value: Value) -> str:
     """A value as TOML has it."""
-    shown = kind.show(value)
-    bare = isinstance(kind, Money) and shown != values.NONE
-    return str(shown) if bare else json.dumps(shown, ensure_ascii=False)
+    text = kind.show(value)
+    bare = isinstance(kind, Money) and text != values.NONE
+    return str(text) if bare else json.dumps(text, ensure_ascii=False)

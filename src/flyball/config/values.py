@@ -386,7 +386,7 @@ def split_role(text: str) -> tuple[str, str]:
     return "", text
 
 
-def nearest(word: str, known: Sequence[str], start: str = "") -> str:
+def nearest(word: str, choices: Sequence[str], start: str = "") -> str:
     """` (did you mean 'X'?)` or nothing: the part of a sentence that helps with a slip."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     return f" (did you mean '{start}{close[0]}'?)" if close else ""

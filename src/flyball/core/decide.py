@@ -189,11 +189,11 @@ def _work(run: Run, now: int) -> Do | Note | Rest:
 
 def _test(run: Run, now: int) -> Do | Note:
     """Files that failed twice are not proved a third time; the first failure may have been chance."""
-    known, events = run.evidence.proof, Events(run, now)
+    current, events = run.evidence.proof, Events(run, now)
     if not run.settings.proof:
         events.add(e.Skipped(at=now, what="proof", reason="no proof command is configured"))
         return Note(follow(events, "passed", past_breakpoint=True))  # no act was done
-    if known is None or known.tree != run.tree or known.fails < 2:
+    if current is None or current.tree != run.tree or current.fails < 2:
         return Do(_act(run, "proof", why="test"))
     events.add(e.Skipped(at=now, what="proof", reason="nothing changed since it failed twice"))
     tell_again(events)
@@ -219,8 +219,8 @@ def _commit(run: Run, now: int) -> Do | Note:
 def _gate_proof(run: Run) -> e.Act:
     """A proof that passed on this very tree is examined, not run again."""
     proof = run.evidence.proof
-    known = proof is not None and proof.passed and proof.tree == run.tree
-    return _act(run, "proof", why="gate", since=proof.key if proof is not None and known else "")
+    is_current = proof is not None and proof.passed and proof.tree == run.tree
+    return _act(run, "proof", why="gate", since=proof.key if proof is not None and is_current else "")
 
 
 def _turn(run: Run, now: int) -> Do | Note:
@@ -298,8 +298,8 @@ def _act(run: Run, do: str, *, why: str = "", tree: str = "", **more: Any) -> e.
         more["idle_us"] = run.settings.timeout_us(run.machine.name, "idle_timeout", 10 * MINUTE)
         budget, spending = run.settings.budget.wall_us, run.spending
         if budget is not None and not run.machine.supervises:  # there each child run has its own
-            left = max(SECOND, budget - (spending.wall_us - spending.wall_base))
-            wall_us = min(wall_us or left, left)
+            remaining = max(SECOND, budget - (spending.wall_us - spending.wall_base))
+            wall_us = min(wall_us or remaining, remaining)
     key, turn, tree = f"{run.id}-{run.acts + 1}", run.turn + 1, tree or run.tree
     return e.Act(key=key, do=do, state=run.state, turn=turn, wall_us=wall_us, why=why, tree=tree, **more)
 
@@ -340,13 +340,13 @@ def react(run: Run, finished: Finished, now: int) -> Events:
     return _following(events, act, result, ruling)
 
 
-def _delivered(events: Events, act: e.Act, done: e.CommitEnded) -> None:
+def _delivered(events: Events, act: e.Act, result: e.CommitEnded) -> None:
     landing = events.run.landing
-    if done.landed:
+    if result.landed:
         who = landing.who if landing else ""
-        events.add(e.Landed(at=events.now, commit=done.commit, branch=done.landed, who=who))
+        events.add(e.Landed(at=events.now, commit=result.commit, branch=result.landed, who=who))
     if act.why == "pr":
-        events.add(e.Proposed(at=events.now, commit=done.commit, url=done.pull_request))
+        events.add(e.Proposed(at=events.now, commit=result.commit, url=result.pull_request))
 
 
 def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Events:
@@ -422,17 +422,17 @@ def _after_proof(events: Events, act: e.Act, proof: e.ProofEnded) -> Events:
     return refuse_claim(events) if act.why == "gate" else follow(events, "failed")
 
 
-def _after_commit(events: Events, done: e.CommitEnded) -> Events:
-    if done.outcome == "conflict":
-        cause = stop(events.run, "wait.conflict", "merge", detail=done.reason)
-        return ask(events, cause, "infrastructure", f"{done.reason} Resolve it, then answer retry.")
-    if done.outcome == "unreachable":
-        cause = stop(events.run, "wait.infrastructure", "pull request", detail=done.reason)
-        text = f"The pull request could not be opened. {done.reason} Answer retry to try it again."
+def _after_commit(events: Events, result: e.CommitEnded) -> Events:
+    if result.outcome == "conflict":
+        cause = stop(events.run, "wait.conflict", "merge", detail=result.reason)
+        return ask(events, cause, "infrastructure", f"{result.reason} Resolve it, then answer retry.")
+    if result.outcome == "unreachable":
+        cause = stop(events.run, "wait.infrastructure", "pull request", detail=result.reason)
+        text = f"The pull request could not be opened. {result.reason} Answer retry to try it again."
         return ask(events, cause, "infrastructure", text)
     if events.run.here.act == "commit":
-        return follow(events, done.outcome, reason=done.reason)
-    if done.outcome == "refused":
+        return follow(events, result.outcome, reason=result.reason)
+    if result.outcome == "refused":
         return follow(events, unproven(events.run), past_breakpoint=True)
     return _go_on(events)
 

@@ -43,8 +43,8 @@ class Family:
     `known` has the runs as they were before. They are not changed: `changed` has what is new.
     """
 
-    def __init__(self, known: Mapping[str, HasRun]) -> None:
-        self._known = known
+    def __init__(self, runs: Mapping[str, HasRun]) -> None:
+        self._known = runs
         self.changed: dict[str, Changed] = {}
 
     def run(self, run_id: str) -> Run:
@@ -56,8 +56,8 @@ class Family:
     def add(self, run_id: str, facts: Sequence[e.AnyEvent]) -> None:
         changed = self.touch(run_id)
         before = changed.run
-        known = isinstance(facts, Events) and facts.before is before  # the rules have folded them already
-        changed.run = facts.run if isinstance(facts, Events) and known else fold(before, facts)
+        folded = isinstance(facts, Events) and facts.before is before  # the rules have folded them already
+        changed.run = facts.run if isinstance(facts, Events) and folded else fold(before, facts)
         changed.events.extend(facts)
         for event in facts:
             self._tell_others(before, self.run(run_id), event)
@@ -122,12 +122,12 @@ class Family:
 
     def spread(self, run_id: str, now: int) -> None:
         """A request to a run also applies to its child runs."""
-        asked = self.run(run_id).asked
+        request = self.run(run_id).asked
         for member in list(self._below(run_id))[1:]:
             run = self.run(member)
-            persons = asked == standing.SET_ASIDE and run.asked  # what a person wants of it comes first
-            if asked and run.asked != asked and run.status != "ended" and not persons:
-                self.add(member, order(run, asked, "parent", now))
+            persons = request == standing.SET_ASIDE and run.asked  # what a person wants of it comes first
+            if request and run.asked != request and run.status != "ended" and not persons:
+                self.add(member, order(run, request, "parent", now))
 
     def _ask_below(self, run_id: str, what: str, now: int) -> None:
         for member in list(self._below(run_id)):
@@ -156,12 +156,12 @@ class Family:
         act, turn = before.act, event.result
         assert act is not None and isinstance(turn, e.TurnEnded)
         after = self.run(before.id)
-        counted = after.turn - before.turn
+        turns = after.turn - before.turn
         charged = e.Charged(
             at=event.at,
             run=before.id,
             usage=turn.usage,
-            turns=counted,
+            turns=turns,
             agent=act.agent,
             role=act.role,
             changed=turn.changed,
@@ -267,30 +267,30 @@ def _left(parent: Run) -> Settings:
     budget, spent, spending = parent.settings.budget, parent.spent, parent.spending
     used = spent.cost_uusd - spending.base.cost_uusd
     tokens, wall_us = spent.tokens - spending.base.tokens, spending.wall_us - spending.wall_base
-    left = replace(
+    remaining = replace(
         budget,
         uusd=None if budget.uusd is None else max(0, budget.uusd - used),
         tokens=None if budget.tokens is None else max(0, budget.tokens - tokens),
         wall_us=None if budget.wall_us is None else max(0, budget.wall_us - wall_us),
     )
-    return replace(parent.settings, budget=left)
+    return replace(parent.settings, budget=remaining)
 
 
 def _of_a_plan(parent: Run, began: e.RunBegan) -> e.RunBegan:
     """In a checkout of its own. Only the last step of a plan lands."""
     plan, step = parent.plan, standing.step(parent)
     last = plan.step + 1 >= len(plan.steps)
-    found, ticket = plan.assessment, plan.trigger.ticket if plan.trigger else ""
+    assessment, ticket = plan.assessment, plan.trigger.ticket if plan.trigger else ""
     options = {**began.options, "ticket": ticket, "step": plan.step + 1, "steps": len(plan.steps) or 1}
-    if found and found.tier:
-        options["tier"] = found.tier
+    if assessment and assessment.tier:
+        options["tier"] = assessment.tier
     if step is not None and step.paths:
         options["files"] = len(step.paths)  # later estimates look at tasks of this size
     if plan.trigger and plan.trigger.plan:
         options["plan_file"] = plan.trigger.plan
     if plan.trigger and last:
-        named = {"head": plan.trigger.head, "tick": list(plan.trigger.tick)}
-        options |= {name: value for name, value in named.items() if value}
+        extra = {"head": plan.trigger.head, "tick": list(plan.trigger.tick)}
+        options |= {name: value for name, value in extra.items() if value}
     return replace(
         began,
         task=_text(parent, step),

@@ -84,12 +84,14 @@ def refusal(run: Run, message: AnyMessage) -> str:
         case Tell():
             return ""
         case Allow():
-            named = message.host and message.host.isprintable() and len(message.host) < HOST_MAX
-            return "" if named else "This is not the name of a host."
+            valid = message.host and message.host.isprintable() and len(message.host) < HOST_MAX
+            return "" if valid else "This is not the name of a host."
         case HandBack():
-            taken = run.stop is not None and run.stop.code == "wait.take_over"
+            taken_over = run.stop is not None and run.stop.code == "wait.take_over"
             return (
-                "" if taken else f"Run {run.id} was not taken over. Use `flyball take-over {run.id}` first."
+                ""
+                if taken_over
+                else f"Run {run.id} was not taken over. Use `flyball take-over {run.id}` first."
             )
         case Rollback():
             return f"Run {run.id} is working. Use `flyball pause {run.id}` first." if run.act else ""
@@ -125,9 +127,9 @@ def _misplaced(run: Run, message: Answer) -> str:
     target = run.here.on.get(message.verb, "")
     if run.here.act != "ask" or not target.startswith("any:"):
         return ""
-    named = str(message.data.get("state") or message.text or run.path.origin)
+    state = str(message.data.get("state") or message.text or run.path.origin)
     choices = run.machine.targets(target)
-    return "" if named in choices else f"'{message.verb}' needs a state: one of {', '.join(choices)}."
+    return "" if state in choices else f"'{message.verb}' needs a state: one of {', '.join(choices)}."
 
 
 def order(run: Run, what: str, who: str, now: int) -> Events:
@@ -138,14 +140,14 @@ def order(run: Run, what: str, who: str, now: int) -> Events:
 def _ask(events: Events, message: Ask) -> Events:
     """A waiting run is taken over at once. Its question or pending outcome is dropped, and its tree is
     restored first."""
-    run, now, asked = events.run, events.now, e.Asked(at=events.now, what=message.what, who=message.who)
+    run, now, event = events.run, events.now, e.Asked(at=events.now, what=message.what, who=message.who)
     if message.what == RESUME:
         return wake(run, now)
     if message.what != "take-over" or run.act is not None or run.status == "running":
-        return events.add(asked)
+        return events.add(event)
     let_go(events, "taken over")
     if run.restore:
-        return events.add(e.Resumed(at=now, why="taken over"), asked)
+        return events.add(e.Resumed(at=now, why="taken over"), event)
     return pause(events, "wait.take_over", f"taken over by {message.who}")
 
 
@@ -179,7 +181,7 @@ def answer(run: Run, message: Answer, now: int) -> Events:
 def _answer(events: Events, message: Answer) -> Events:
     run = events.run
     names_a_state = run.here.act == "ask" and message.text in run.machine.states
-    answered = e.Answered(
+    event = e.Answered(
         at=events.now,
         question=message.question,
         verb=message.verb,
@@ -188,7 +190,7 @@ def _answer(events: Events, message: Answer) -> Events:
         how=message.how,
         data=message.data,
     )
-    events.add(answered)
+    events.add(event)
     if message.verb == "cancel":
         return cancel(events, f"answer to {message.question}")
     return _consequences(events, run, message)
@@ -224,8 +226,8 @@ def _about_evidence(events: Events, pending: Follow | None, message: Answer) -> 
 
 
 def _permission(run: Run, verb: str) -> str:
-    said = {"approve": "allowed", "grant": "allowed once", "reject": "did not allow"}[verb]
-    return f"A person {said}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
+    result = {"approve": "allowed", "grant": "allowed once", "reject": "did not allow"}[verb]
+    return f"A person {result}: {run.stop.detail if run.stop and run.stop.detail else 'what you asked for'}"
 
 
 def _let_stand(events: Events, pending: Follow) -> Events:
@@ -250,8 +252,8 @@ def _state_answer(events: Events, message: Answer) -> Events:
     on = events.run.here.on
     alias = ALIASES.get(message.verb, message.verb)
     outcome = next((name for name in (message.verb, alias, "answered") if name in on), next(iter(on)))
-    named = message.data.get("state") or message.text or events.run.path.origin
-    return follow(events, outcome, {"state": named})
+    state = message.data.get("state") or message.text or events.run.path.origin
+    return follow(events, outcome, {"state": state})
 
 
 def settles(run: Run, body: bytes, cancelling: bool = True) -> bool:

@@ -233,8 +233,8 @@ def _warn(events: Events) -> Events:
             continue
         text = f"{count} {what}; a person is asked after more than {most}."
         if not what:
-            worked, allowed = show_duration(count), show_duration(most)
-            text = f"{worked} of work without a milestone; a person is asked after {allowed}."
+            duration, allowed = show_duration(count), show_duration(most)
+            text = f"{duration} of work without a milestone; a person is asked after {allowed}."
         if code not in events.run.plan.warned:
             events.warn(code, text)
     return events
@@ -287,28 +287,30 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
             cause,
             f"No task is being worked on: {why}.\nWhat next? proceed takes the next task of the backlog.",
         )
-    done = f" {plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
+    progress = f" {plan.step} of {len(plan.steps)} steps are done." if plan.steps else ""
     choices = "proceed continues with the same step, replan makes a new plan, drop gives this task up."
     below = step_run(run)
     by_hand = f" With `flyball take-over {below}` you do it yourself." if below else ""
     title = trigger.text.strip().partition("\n")[0]
-    return cause, f"'{title}' stopped: {why.rstrip('.')}.{done}\nWhat next? {choices}{by_hand}"
+    return cause, f"'{title}' stopped: {why.rstrip('.')}.{progress}\nWhat next? {choices}{by_hand}"
 
 
 def outline(run: Run) -> str:
     """The plan in a few lines."""
-    plan, found = run.plan, run.plan.assessment
+    plan, assessment = run.plan, run.plan.assessment
     task = plan.trigger.text if plan.trigger else ""
-    if found is None:
+    if assessment is None:
         return f"Task: {task}"
-    lines = [f"Task: {task}", f"Tier: {found.tier} ({found.tier_why.rstrip('.')})"]
+    lines = [f"Task: {task}", f"Tier: {assessment.tier} ({assessment.tier_why.rstrip('.')})"]
     usual = (
-        f"; median {dollars(found.median_uusd)}, {found.median_tokens:,} tokens"
-        if found.median_tokens not in (0, found.tokens)
+        f"; median {dollars(assessment.median_uusd)}, {assessment.median_tokens:,} tokens"
+        if assessment.median_tokens not in (0, assessment.tokens)
         else ""
     )
-    lines.append(f"Estimate: {dollars(found.cost_uusd)}, {found.tokens:,} tokens ({found.basis}{usual})")
-    for number, one in enumerate(found.steps, 1):
+    lines.append(
+        f"Estimate: {dollars(assessment.cost_uusd)}, {assessment.tokens:,} tokens ({assessment.basis}{usual})"
+    )
+    for number, one in enumerate(assessment.steps, 1):
         where = f" ({', '.join(one.paths)})" if one.paths else ""
         lines.append(f"{number}. {one.title}{where}")
-    return "\n".join((*lines, f"Rollback: {found.rollback}" if found.rollback else "")).rstrip()
+    return "\n".join((*lines, f"Rollback: {assessment.rollback}" if assessment.rollback else "")).rstrip()

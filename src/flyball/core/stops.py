@@ -66,8 +66,8 @@ NO_WINDOW = e.WindowSeen(at=0)
 
 
 def stop(run: Run, code: str, rule: str = "", threshold: Any = "", observed: Any = "", **more: str) -> e.Stop:
-    given = {"threshold": str(threshold), "observed": str(observed), **more}
-    return e.Stop(code=code, rule=rule, turn=run.turns, **given)
+    facts = {"threshold": str(threshold), "observed": str(observed), **more}
+    return e.Stop(code=code, rule=rule, turn=run.turns, **facts)
 
 
 def ask(
@@ -83,13 +83,13 @@ def ask(
 ) -> Events:
     """Stop and ask. The answer will be bound to what is shown here."""
     run = events.run
-    shown = hashlib.sha256("\0".join((run.id, cause.code, text, run.tree, bound)).encode()).hexdigest()[:16]
+    version = hashlib.sha256("\0".join((run.id, cause.code, text, run.tree, bound)).encode()).hexdigest()[:16]
     question = e.Question(
         id=f"{run.id}.{run.questions + 1}",
         kind=kind,
         text=text,
         verbs=verbs_for(run, kind, waivable),
-        shown=shown,
+        shown=version,
         tree=run.tree,
         asked_at=events.now,
     )
@@ -166,11 +166,13 @@ def infrastructure(events: Events) -> Events:
 def alarmed(events: Events) -> bool:
     """CTO-7: a high security finding stops the run until a person has seen it. The turn is then taken again."""
     run = events.run
-    found = [f for f in run.findings if f.id in run.talk.alarms]
-    if not found:
+    findings = [f for f in run.findings if f.id in run.talk.alarms]
+    if not findings:
         return False
-    lines = [f"{f.id} {f.file}{f':{f.line}' if f.line else ''} {f.text}".replace("  ", " ") for f in found]
-    cause = stop(run, "wait.escalation", ALARM, "none", len(found), detail=lines[0], otherwise=ANOTHER_TURN)
+    lines = [f"{f.id} {f.file}{f':{f.line}' if f.line else ''} {f.text}".replace("  ", " ") for f in findings]
+    cause = stop(
+        run, "wait.escalation", ALARM, "none", len(findings), detail=lines[0], otherwise=ANOTHER_TURN
+    )
     text = "A high security finding was reported:\n" + "\n".join(f"- {line}" for line in lines)
     ask(events, cause, "escalation", f"{text}\nAnswer with what the agent should do, or go-on to continue.")
     return True
@@ -227,21 +229,21 @@ def spent_up(run: Run) -> e.Stop | None:
         ("week_tokens", budget.week_tokens, window.week_tokens, 0, in_week),
     ):
         money = key.endswith("usd")
-        reserve, written = (next_cost, dollars) if money else (next_tokens, str)
+        reserve, show = (next_cost, dollars) if money else (next_tokens, str)
         if limit is not None and used + reserve > limit:
             code, verb = ("limit.budget_usd", "spent") if money else ("limit.budget_tokens", "used")
-            reserved = f"{written(reserve)} reserved for the next turn"
-            observed = f"{written(before + used)} {verb}{whose}, {reserved}"
-            return stop(run, code, f"budget.{key}", written(before + limit), observed)
+            reserved = f"{show(reserve)} reserved for the next turn"
+            observed = f"{show(before + used)} {verb}{whose}, {reserved}"
+            return stop(run, code, f"budget.{key}", show(before + limit), observed)
     return None
 
 
-def half_used(run: Run, seen: e.WindowSeen) -> list[e.Warned]:
+def half_used(run: Run, totals: e.WindowSeen) -> list[e.Warned]:
     """CTO-4: a warning at half of what all runs together may use in a day or a week."""
-    budget, before, said = run.settings.budget, run.spending.window or NO_WINDOW, list[e.Warned]()
+    budget, before, warnings = run.settings.budget, run.spending.window or NO_WINDOW, list[e.Warned]()
     for name, period in (("day", "a day"), ("week", "a week")):
         for unit, code in (("uusd", "limit.budget_usd"), ("tokens", "limit.budget_tokens")):
-            most, used = getattr(budget, f"{name}_{unit}"), getattr(seen, f"{name}_{unit}")
+            most, used = getattr(budget, f"{name}_{unit}"), getattr(totals, f"{name}_{unit}")
             if most and 2 * getattr(before, f"{name}_{unit}") < most <= 2 * used:
                 spent = (
                     f"{used:,} of {most:,} tokens"
@@ -249,8 +251,8 @@ def half_used(run: Run, seen: e.WindowSeen) -> list[e.Warned]:
                     else f"{dollars(used)} of {dollars(most)}"
                 )
                 text = f"All runs together have used {spent} in {period}; at the limit you are asked."
-                said.append(e.Warned(at=seen.at, code=code, text=text))
-    return said
+                warnings.append(e.Warned(at=totals.at, code=code, text=text))
+    return warnings
 
 
 def p90(values: Sequence[int]) -> int:
@@ -311,8 +313,8 @@ def _jitter_us(run: Run, wait_us: int) -> int:
     """A jitter, so that many runs do not continue in the same instant. The same run at the same turn always gets the same one."""
     if wait_us < SHORT_US:
         return 0
-    drawn = hashlib.sha256(f"{run.id}:{run.turns}".encode()).digest()
-    return int.from_bytes(drawn[:8]) % (min(JITTER_MOST_US, wait_us // 100) + 1)
+    digest = hashlib.sha256(f"{run.id}:{run.turns}".encode()).digest()
+    return int.from_bytes(digest[:8]) % (min(JITTER_MOST_US, wait_us // 100) + 1)
 
 
 # ---- who plays a role ----------------------------------------------------------------------------------------
@@ -373,8 +375,8 @@ def _claims(run: Run) -> bool:
 def after_probe(events: Events, probe: e.ProofEnded) -> Events:
     """What follows from a probe: the worker is told, or a person is asked."""
     if not probe.passed:
-        said = probe.invalid or probe.summary
-        return events.tell(f"Flyball ran the checks on your files as they are now:\n{said}", who="proof")
+        summary = probe.invalid or probe.summary
+        return events.tell(f"Flyball ran the checks on your files as they are now:\n{summary}", who="proof")
     if events.run.progress.passes < PROBE_PASSES:
         return events.tell(ASK_TO_FINISH, who="proof")
     events.add(e.Held(at=events.now, outcome="done", until="done"))

@@ -87,9 +87,9 @@ def _target(run: Run, outcome: str, data: dict[str, Any], cause: e.Stop | None) 
         raise FlyballError(f"'{run.machine.name}' does not say where '{outcome}' leads from '{run.state}'.")
     if not target.startswith("any:"):
         return target
-    named = str(data.get("state") or run.path.origin or run.machine.start)
+    state = str(data.get("state") or run.path.origin or run.machine.start)
     choices = run.machine.targets(target)
-    return named if named in choices else choices[0]
+    return state if state in choices else choices[0]
 
 
 # ---- the gate --------------------------------------------------------------------------------------------
@@ -164,10 +164,10 @@ def refuse_claim(events: Events) -> Events:
 
 def tell_again(events: Events) -> None:
     """The next turn is told how the last proof of this tree failed."""
-    known = events.run.evidence.proof
-    assert known is not None
-    text = f"The proof failed:\n{known.summary}"
-    events.add(e.Told(at=events.now, text=text, who="proof", fingerprint=known.fingerprint))
+    proof = events.run.evidence.proof
+    assert proof is not None
+    text = f"The proof failed:\n{proof.summary}"
+    events.add(e.Told(at=events.now, text=text, who="proof", fingerprint=proof.fingerprint))
 
 
 def unproven(run: Run) -> str:

@@ -65,12 +65,12 @@ def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
             return result
 
 
-def _holds(run: Run, act: e.Act, done: e.CommitEnded) -> bool:
+def _holds(run: Run, act: e.Act, result: e.CommitEnded) -> bool:
     """The commit holds the tree that had to be committed, or its merge if that was proved too."""
-    if done.work != act.tree or not done.of:
-        return done.work == act.tree
-    proof = done.proof
-    return not run.settings.proof or (proof is not None and proof.passed and proof.tree == done.tree)
+    if result.work != act.tree or not result.of:
+        return result.work == act.tree
+    proof = result.proof
+    return not run.settings.proof or (proof is not None and proof.passed and proof.tree == result.tree)
 
 
 def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
@@ -382,10 +382,10 @@ def _worker(run: Run, turn: e.TurnEnded) -> Reading:
     missing = missing_for_exit(run, turn.claim)
     if not missing:
         return "done", {}, ()
-    tried = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS_MIN
+    claims_done = turn.claim.finished or len(set(turn.claim.indicators)) >= INDICATORS_MIN
     proof = run.evidence.proof
     passes = " The checks pass on these files." if proof and proof.passed and proof.tree == run.tree else ""
-    notes = (f"Not done yet: {' '.join(missing)}{passes}",) if tried else ()
+    notes = (f"Not done yet: {' '.join(missing)}{passes}",) if claims_done else ()
     if "progressed" in run.here.on:
         return ("progressed" if run.progress.advanced else "stalled"), {}, notes
     open_now = stops.stalled(run) and run.machine.place(run.state, "stalled")
@@ -394,12 +394,12 @@ def _worker(run: Run, turn: e.TurnEnded) -> Reading:
 
 def missing_for_exit(run: Run, claim: e.Claim) -> list[str]:
     """LOOP-1 without the proof, which is the gate's: what the claim lacks, as sentences."""
-    missing, given = list(claim.missing), len(set(claim.indicators))
+    missing, count_given = list(claim.missing), len(set(claim.indicators))
     if not claim.finished and not missing:
         missing.append("The exit signal is not set.")
-    if given < INDICATORS_MIN and not claim.missing:  # else it is among what was missing in the words
+    if count_given < INDICATORS_MIN and not claim.missing:  # else it is among what was missing in the words
         names = ", ".join(INDICATORS)
-        count = f"{given} of {INDICATORS_MIN} distinct completion indicators"
+        count = f"{count_given} of {INDICATORS_MIN} distinct completion indicators"
         missing.append(f"{count} were given; they are: {names}.")
     if any(f.severity == "high" and f.status == "open" for f in run.findings):
         missing.append("A high finding is still open.")
@@ -414,9 +414,9 @@ def _pair(run: Run, role: str, turn: e.TurnEnded) -> Reading:
         return _review(run, turn)
     review = run.option("review") == "always" or run.settings.consensus
     unproved = run.owner and not run.settings.proof
-    done = signal == "DONE" and not review and not unproved
+    agreed = signal == "DONE" and not review and not unproved
     notes = (f"The author says:\n{turn.message}",) if turn.message else ()
-    return ("done" if done else next(iter(run.here.on))), {}, notes
+    return ("done" if agreed else next(iter(run.here.on))), {}, notes
 
 
 def _review(run: Run, turn: e.TurnEnded) -> Reading:

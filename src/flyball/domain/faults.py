@@ -31,9 +31,9 @@ from flyball.errors import MachineFault
 
 def faults(machine: Machine) -> list[str]:
     """Every fault of a machine as a sentence. An empty list means that it may run."""
-    found = [*_line_faults(machine)]
-    if found:
-        return found  # the graph cannot be walked while its lines are wrong
+    problems = [*_line_faults(machine)]
+    if problems:
+        return problems  # the graph cannot be walked while its lines are wrong
     return [*_entry_faults(machine), *_exit_faults(machine), *_bound_faults(machine)]
 
 
@@ -94,8 +94,8 @@ def _attribute_faults(state: State) -> Iterable[str]:
     if state.loop and not (state.act == "agent" and re.fullmatch(f"run:{NAME.pattern}", state.loop)):
         yield f"'{state.name}': loop is '{state.loop}'. It stands for an agent's turn and names a machine, as in \"run:loop\"."
     if state.counts and f"limit.{state.counts}" not in CODES:
-        known = ", ".join(code[6:] for code in CODES if code.startswith("limit."))
-        yield f"'{state.name}' counts '{state.counts}', which is not a limit. Known: {known}."
+        limits = ", ".join(code[6:] for code in CODES if code.startswith("limit."))
+        yield f"'{state.name}' counts '{state.counts}', which is not a limit. Known: {limits}."
     if state.circuit not in ("", *CIRCUIT) or (state.circuit == "open" and state.act != "ask"):
         yield f"'{state.name}': circuit is '{state.circuit}'. It is closed, half_open, or open in a state that asks."
     review, _, role = state.plan_review.partition(":")
@@ -186,13 +186,13 @@ def _exit_faults(machine: Machine) -> Iterable[str]:
 
 
 def _closure(start: set[str], following: Mapping[str, set[str]]) -> set[str]:
-    seen, todo = set(start), sorted(start)
+    reached, todo = set(start), sorted(start)
     while todo:
         for name in sorted(following.get(todo.pop(), ())):
-            if name not in seen:
-                seen.add(name)
+            if name not in reached:
+                reached.add(name)
                 todo.append(name)
-    return seen
+    return reached
 
 
 def _bound_faults(machine: Machine) -> Iterable[str]:
@@ -205,8 +205,8 @@ def _bound_faults(machine: Machine) -> Iterable[str]:
         yield f"Nothing bounds the cycle {back.name} → {back.name}. Add a limit to [most], such as turns or failures."
     bounded = _bounded(machine)
     free = [p for p in _walks(machine) if not {*p} & bounded]
-    named = {name for name in machine.states if name in machine.most}
-    cycle = _cycle([p for p in free if not {*p} & named]) or _cycle_through(machine.iteration, free)
+    limited = {name for name in machine.states if name in machine.most}
+    cycle = _cycle([p for p in free if not {*p} & limited]) or _cycle_through(machine.iteration, free)
     if cycle:
         path = " → ".join([*cycle, cycle[0]])
         yield f"Nothing bounds the cycle {path}. Add a limit to [most], such as turns or iterations."
@@ -225,19 +225,19 @@ def _uses_up(machine: Machine, state: State) -> bool:
 
 def _bounded(machine: Machine) -> set[str]:
     """The states that cannot be entered forever."""
-    found = {s.name for s in machine.states.values() if _uses_up(machine, s)}
-    return found | ({machine.iteration} if "iterations" in machine.most else set())
+    bounded = {s.name for s in machine.states.values() if _uses_up(machine, s)}
+    return bounded | ({machine.iteration} if "iterations" in machine.most else set())
 
 
 def _walks(machine: Machine) -> list[tuple[str, str]]:
     """The transitions that neither a limit on failures nor one on interventions bounds."""
-    found: list[tuple[str, str]] = []
+    transitions: list[tuple[str, str]] = []
     for state in machine.states.values():
         led = {} if state.end else {**machine.anywhere, **state.on}
         for outcome, target in led.items():
             if not _counts(machine, state, outcome):
-                found += [(state.name, name) for name in machine.targets(target)]
-    return list(dict.fromkeys(found))
+                transitions += [(state.name, name) for name in machine.targets(target)]
+    return list(dict.fromkeys(transitions))
 
 
 def _counts(machine: Machine, state: State, outcome: str) -> bool:
@@ -261,22 +261,22 @@ def _cycle(pairs: list[tuple[str, str]]) -> list[str]:
     following: dict[str, list[str]] = {}
     for a, b in pairs:
         following.setdefault(a, []).append(b)
-    done: set[str] = set()
+    visited: set[str] = set()
 
     def walk(name: str, path: list[str]) -> list[str]:
         if name in path:
             return path[path.index(name) :]
-        if name in done:
+        if name in visited:
             return []
         for target in following.get(name, ()):
-            found = walk(target, [*path, name])
-            if found:
-                return found
-        done.add(name)
+            cycle = walk(target, [*path, name])
+            if cycle:
+                return cycle
+        visited.add(name)
         return []
 
     for name in following:
-        found = walk(name, [])
-        if found:
-            return found
+        cycle = walk(name, [])
+        if cycle:
+            return cycle
     return []

@@ -115,13 +115,13 @@ def edges(machine: Machine) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _expanded(machine: Machine) -> dict[str, dict[str, tuple[str, ...]]]:
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    result: dict[str, dict[str, tuple[str, ...]]] = {}
     for state in machine.states.values():
-        ways = found.setdefault(state.name, {})
+        ways = result.setdefault(state.name, {})
         for outcome, target in ({} if state.end else {**machine.anywhere, **state.on}).items():
             for name in machine.targets(target):
                 ways[name] = (*ways.get(name, ()), outcome)
-    return found
+    return result
 
 
 # ---- reading a table ------------------------------------------------------------------------------------

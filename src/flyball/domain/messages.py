@@ -114,8 +114,8 @@ def contradiction(one: bytes, other: bytes) -> str:
     same = (first.verb, first.text, first.data) == (second.verb, second.text, second.data)
     if same or first.who == second.who:
         return ""
-    said = sorted(f"{one.who} answered {one.verb}" for one in (first, second))
-    return f"{said[0]} and {said[1]}. Neither answer was used; agree on one, then answer again"
+    answers = sorted(f"{one.who} answered {one.verb}" for one in (first, second))
+    return f"{answers[0]} and {answers[1]}. Neither answer was used; agree on one, then answer again"
 
 
 def resumes(body: bytes) -> bool:

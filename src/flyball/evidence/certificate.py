@@ -52,10 +52,10 @@ def story(journal: Journal, run: Run, act: e.Act) -> Story:
             match e.decode(entry.body):
                 case e.Ruled(ruling=ruling):
                     rulings.append({"run": run_id, **msgspec.to_builtins(ruling)})
-                case e.ActStarted(act=begun) if begun.key == act.key:
+                case e.ActStarted(act=act_) if act_.key == act.key:
                     break
-                case e.ActStarted(act=begun):
-                    judging = begun if begun.do.removeprefix("agent:") in REVIEWING else None
+                case e.ActStarted(act=act_):
+                    judging = act_ if act_.do.removeprefix("agent:") in REVIEWING else None
                 case e.ActFinished(result=e.TurnEnded() as turn) if judging and judging.tree == act.tree:
                     review = _verdict(judging, turn) or review
                 case e.ActFinished(result=e.ProofEnded(evidence=e.Evidence() as examined)) if (
@@ -70,12 +70,12 @@ def story(journal: Journal, run: Run, act: e.Act) -> Story:
 
 
 def _verdict(judging: e.Act, turn: e.TurnEnded) -> str:
-    said, role = turn.claim.signal or turn.claim.outcome, judging.do.removeprefix("agent:")
-    return f"{said} by {role} {agent_name(judging.agent)}" if said else ""
+    verdict, role = turn.claim.signal or turn.claim.outcome, judging.do.removeprefix("agent:")
+    return f"{verdict} by {role} {agent_name(judging.agent)}" if verdict else ""
 
 
 def statement(
-    run: Run, act: e.Act, commit: str, project: str, told: Story, pull_request: str = ""
+    run: Run, act: e.Act, commit: str, project: str, story: Story, pull_request: str = ""
 ) -> dict[str, Any]:
     proof = run.evidence.proof
     ruling = run.evidence.ruling
@@ -94,15 +94,15 @@ def statement(
             "base": {"gitTree": run.checkout.base_tree, "gitCommit": run.began.commit},
             "proven": bool(run.settings.proof),
             "proofs": [msgspec.to_builtins(command) for command in (proof.commands if proof else ())],
-            "evidence": msgspec.to_builtins(told.evidence),
+            "evidence": msgspec.to_builtins(story.evidence),
             "baseline_failing": run.evidence.baseline,
-            "rulings": list(told.rulings),
+            "rulings": list(story.rulings),
             "policy": {
                 "name": run.settings.policy,
                 "hash": ruling.policy_hash if ruling else run.settings.policy_hash,
             },
             "waived": list(run.evidence.waivers),
-            "review": told.review,
+            "review": story.review,
             "sandbox": run.checkout.sandbox or "unsandboxed",
             **({"pull_request": pull_request} if pull_request else {}),
             "journal_head": act.head,

@@ -57,23 +57,27 @@ def check(records: Records, only: str | None = None) -> CheckReport:
     """Everything, or what concerns one run."""
     if not records.dirs.journal.exists():
         return CheckReport(_without_journal(records))
-    heads, found = _heads(records, only)  # before the journal: a head may be behind it, never ahead
+    heads, findings = _heads(records, only)  # before the journal: a head may be behind it, never ahead
     runs: list[RunHistory] = []
     events = 0
     with records.journal.still():
-        found += [Finding("journal", f.run, f.seq, f.message) for f in records.journal.faults(heads, only)]
-        broken = {finding.run for finding in found}
-        begun = _run_ids(records, only)
-        for run_id in begun:
-            told = _told(records, run_id, found) if run_id not in broken else None
-            if told:
-                runs.append(told)
-                events += told.seq
-    found += _unsigned(records, runs, only)
-    for told in runs:
-        found += [*_certificate(records, told), *_pinned(records, told), *_undriven(records, told)]
-    found += _leftovers(records, runs, {*begun, *broken}, only)
-    return CheckReport(found, len(runs), events, len(heads))
+        findings += [Finding("journal", f.run, f.seq, f.message) for f in records.journal.faults(heads, only)]
+        broken = {finding.run for finding in findings}
+        run_ids = _run_ids(records, only)
+        for run_id in run_ids:
+            history = _told(records, run_id, findings) if run_id not in broken else None
+            if history:
+                runs.append(history)
+                events += history.seq
+    findings += _unsigned(records, runs, only)
+    for history in runs:
+        findings += [
+            *_certificate(records, history),
+            *_pinned(records, history),
+            *_undriven(records, history),
+        ]
+    findings += _leftovers(records, runs, {*run_ids, *broken}, only)
+    return CheckReport(findings, len(runs), events, len(heads))
 
 
 def grave(records: Records, run_id: str) -> list[Finding]:
@@ -93,27 +97,29 @@ def _run_ids(records: Records, only: str | None) -> list[str]:
 
 
 def _without_journal(records: Records) -> list[Finding]:
-    known = sorted(records.dirs.heads.glob("*.json"))
-    if not known:
+    files = sorted(records.dirs.heads.glob("*.json"))
+    if not files:
         return []
     place = records.dirs.journal
     return [
         Finding(
-            "journal", "", 0, f"{place} is gone: {len(known)} signed heads name runs in it. Restore a backup."
+            "journal", "", 0, f"{place} is gone: {len(files)} signed heads name runs in it. Restore a backup."
         )
     ]
 
 
 def _heads(records: Records, only: str | None) -> tuple[list[Checkpoint], list[Finding]]:
     if not records.has_key:
-        gone = f"The signing key {records.state_dir / KEY_FILE} is missing, so no signed head can be checked."
+        message = (
+            f"The signing key {records.state_dir / KEY_FILE} is missing, so no signed head can be checked."
+        )
         any_run = next(records.journal.registered(), None) is not None
-        return [], [Finding("head", "", 0, gone)] if any_run else []
+        return [], [Finding("head", "", 0, message)] if any_run else []
     heads, faults = records.heads.load()
-    wanted = (only, REGISTRY)
+    names = (only, REGISTRY)
     return (
-        [head for head in heads if only is None or head.run in wanted],
-        [Finding("head", f.run, f.seq, f.message) for f in faults if only is None or f.run in wanted],
+        [head for head in heads if only is None or head.run in names],
+        [Finding("head", f.run, f.seq, f.message) for f in faults if only is None or f.run in names],
     )
 
 
@@ -122,9 +128,9 @@ def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Ite
     if not records.has_key:
         return
     vouched = _vouched(records)
-    for told in runs:
-        yield from _unsigned_run(records, told, vouched.get(told.run.id, ""))
-    if only is None and any(told.gone_on for told in runs) and records.heads.of(REGISTRY) is None:
+    for history in runs:
+        yield from _unsigned_run(records, history, vouched.get(history.run.id, ""))
+    if only is None and any(history.gone_on for history in runs) and records.heads.of(REGISTRY) is None:
         yield Finding(
             "head",
             "",
@@ -140,10 +146,10 @@ def _vouched(records: Records) -> dict[str, str]:
     return {line.run: line.head for line in lines if signed and line.n <= signed.seq and line.kind == "ended"}
 
 
-def _unsigned_run(records: Records, told: RunHistory, vouched: str) -> Iterator[Finding]:
-    run_id, driven = told.run.id, records.driven(told.run.id)
+def _unsigned_run(records: Records, history: RunHistory, vouched: str) -> Iterator[Finding]:
+    run_id, driven = history.run.id, records.driven(history.run.id)
     head, (seq, last) = records.heads.of(run_id), records.journal.head(run_id)
-    if head is None and told.gone_on:
+    if head is None and history.gone_on:
         text = f"Run {run_id} has no signed head, although it is at event {seq}: it was removed."
         yield Finding("head", run_id, seq, text)
     elif not driven and last != vouched and (head is None or head.seq < seq):
@@ -158,31 +164,33 @@ def _unsigned_run(records: Records, told: RunHistory, vouched: str) -> Iterator[
 # ---- the fold ---------------------------------------------------------------------------------------------
 
 
-def _told(records: Records, run_id: str, found: list[Finding]) -> RunHistory | None:
+def _told(records: Records, run_id: str, findings: list[Finding]) -> RunHistory | None:
     """Fold the run from its first event on, and hold its row and its snapshot against that."""
-    told: RunHistory | None = None
+    history: RunHistory | None = None
     seq = 0
     try:
-        kept = records.journal.latest_snapshot(run_id)
+        snapshot = records.journal.latest_snapshot(run_id)
         for entry in records.journal.read(run_id):
             seq = entry.seq
-            told = _one_more(told, entry, found)
+            history = _one_more(history, entry, findings)
             if (
-                kept
-                and kept.seq == seq
-                and kept.rules == e.RULES
-                and _thawed(kept.body) != _thawed(freeze(told.run))
+                snapshot
+                and snapshot.seq == seq
+                and snapshot.rules == e.RULES
+                and _thawed(snapshot.body) != _thawed(freeze(history.run))
             ):
                 text = f"Run {run_id}: its snapshot at event {seq} does not match its events."
-                found.append(Finding("snapshot", run_id, seq, text))
+                findings.append(Finding("snapshot", run_id, seq, text))
         row = records.journal.row(run_id)
     except (JournalError, msgspec.MsgspecError, FlyballError, LookupError, ValueError, TypeError) as problem:
         text = f"Run {run_id}: event {seq} cannot follow from those before it ({_brief(problem)})."
-        found.append(Finding("journal", run_id, seq, text))
+        findings.append(Finding("journal", run_id, seq, text))
         return None
-    if told and row:
-        found += _row_differs(told, msgspec.structs.asdict(row), msgspec.structs.asdict(row_of(told.run)))
-    return told
+    if history and row:
+        findings += _row_differs(
+            history, msgspec.structs.asdict(row), msgspec.structs.asdict(row_of(history.run))
+        )
+    return history
 
 
 def _thawed(body: bytes) -> Run | None:
@@ -192,119 +200,123 @@ def _thawed(body: bytes) -> Run | None:
         return None
 
 
-def _one_more(told: RunHistory | None, entry: Entry, found: list[Finding]) -> RunHistory:
+def _one_more(history: RunHistory | None, entry: Entry, findings: list[Finding]) -> RunHistory:
     event = e.decode(entry.body)
     if (entry.kind, entry.at) != (e.kind(event), event.at):
         text = (
             f"Run {entry.run}: event {entry.seq} is called {entry.kind}, and says that it is {e.kind(event)}."
         )
-        found.append(Finding("journal", entry.run, entry.seq, text))
-    run = fold(told.run if told else None, [event])
+        findings.append(Finding("journal", entry.run, entry.seq, text))
+    run = fold(history.run if history else None, [event])
     if run.id != entry.run:
         text = f"Run {entry.run}: event {entry.seq} says that it is of run {run.id}."
-        found.append(Finding("journal", entry.run, entry.seq, text))
+        findings.append(Finding("journal", entry.run, entry.seq, text))
     return RunHistory(
         run,
         entry.seq,
-        entry.seq if isinstance(event, e.ActStarted) else told.act_at if told else 0,
-        (told is not None and told.gone_on) or entry.kind not in FIRST,
+        entry.seq if isinstance(event, e.ActStarted) else history.act_at if history else 0,
+        (history is not None and history.gone_on) or entry.kind not in FIRST,
     )
 
 
-def _row_differs(told: RunHistory, row: dict[str, object], sum_: dict[str, object]) -> Iterator[Finding]:
+def _row_differs(history: RunHistory, row: dict[str, object], sum_: dict[str, object]) -> Iterator[Finding]:
     differ = [name for name in row if row[name] != sum_[name]]
     if differ:
         one = differ[0]
         more = f" (and {len(differ) - 1} more differ)" if len(differ) > 1 else ""
         text = (
-            f"Run {told.run.id}: its row has '{_brief(row[one])}' for '{one}', but its {told.seq} events add up to "
+            f"Run {history.run.id}: its row has '{_brief(row[one])}' for '{one}', but its {history.seq} events add up to "
             f"'{_brief(sum_[one])}'{more}."
         )
-        yield Finding("row", told.run.id, told.seq, text)
+        yield Finding("row", history.run.id, history.seq, text)
 
 
 def _brief(value: object) -> str:
-    said = " ".join(str(value).split())
-    return said if len(said) <= 200 else said[:199] + "…"
+    text = " ".join(str(value).split())
+    return text if len(text) <= 200 else text[:199] + "…"
 
 
 # ---- files ------------------------------------------------------------------------------------------------
 
 
-def _certificate(records: Records, told: RunHistory) -> Iterator[Finding]:
+def _certificate(records: Records, history: RunHistory) -> Iterator[Finding]:
     """The file that the journal names by its hash. One that is being made anew is not looked at."""
-    run = told.run
+    run = history.run
     busy = run.act is not None and run.act.do == "commit"
     if not run.checkout.certificate or not run.owner or busy:
         return
     file = certificate.in_force(records.dirs.run(run.id), run.checkout.certificate)
     digest = sha256_of(file)
-    if digest == run.checkout.certificate or records.journal.head(run.id)[0] != told.seq:
+    if digest == run.checkout.certificate or records.journal.head(run.id)[0] != history.seq:
         return
-    what = f"is not the certificate that event {told.seq} and those before it name" if digest else "is gone"
+    what = (
+        f"is not the certificate that event {history.seq} and those before it name" if digest else "is gone"
+    )
     text = f"Run {run.id}: {file} {what} (sha256 {run.checkout.certificate[:16]}…)."
-    yield Finding("certificate", run.id, told.seq, text)
+    yield Finding("certificate", run.id, history.seq, text)
 
 
-def _pinned(records: Records, told: RunHistory) -> Iterator[Finding]:
+def _pinned(records: Records, history: RunHistory) -> Iterator[Finding]:
     """The copies of the repository's files that a run goes by; its first event has their hashes."""
-    if told.run.began.parent:
+    if history.run.began.parent:
         return
-    folder = records.dirs.run(told.run.id).pinned
-    known = told.run.began.pinned
-    for name in changed_files(folder, known):
+    folder = records.dirs.run(history.run.id).pinned
+    expected = history.run.began.pinned
+    for name in changed_files(folder, expected):
         what = (
             "was added later"
-            if name not in known
+            if name not in expected
             else "was changed"
             if (folder / name).exists()
             else "is gone"
         )
-        text = f"Run {told.run.id}: {folder / name} {what}: event 1 pinned {known.get(name, 'none')[:16]}."
-        yield Finding("pinned", told.run.id, 1, text)
+        text = (
+            f"Run {history.run.id}: {folder / name} {what}: event 1 pinned {expected.get(name, 'none')[:16]}."
+        )
+        yield Finding("pinned", history.run.id, 1, text)
 
 
 # ---- loose ends -------------------------------------------------------------------------------------------
 
 
-def _undriven(records: Records, told: RunHistory) -> Iterator[Finding]:
-    run = told.run
+def _undriven(records: Records, history: RunHistory) -> Iterator[Finding]:
+    run = history.run
     act = run.act
     if act is None or act.child or run.status != "running" or records.driven(run.id):
         return
-    if records.journal.head(run.id)[0] != told.seq:
+    if records.journal.head(run.id)[0] != history.seq:
         return  # it has gone on meanwhile
     root = run.began.root or run.id
     text = (
-        f"Run {run.id}: {act.do} started at event {told.act_at} ({act.key}) and no process runs it; "
+        f"Run {run.id}: {act.do} started at event {history.act_at} ({act.key}) and no process runs it; "
         f"continue it with `flyball resume {root}`."
     )
-    yield Finding("act", run.id, told.act_at, text, grave=False)
+    yield Finding("act", run.id, history.act_at, text, grave=False)
 
 
 def _leftovers(
-    records: Records, runs: Iterable[RunHistory], begun: set[str], only: str | None
+    records: Records, runs: Iterable[RunHistory], run_ids: set[str], only: str | None
 ) -> Iterator[Finding]:
-    known = {told.run.id: told for told in runs}
+    histories = {history.run.id: history for history in runs}
     for folder in records.dirs.runs():
         name = folder.path.name
         if only not in (None, name):
             continue
-        told = known.get(name)
-        if told and (told.run.status != "ended" or records.driven(name)):
+        history = histories.get(name)
+        if history and (history.run.status != "ended" or records.driven(name)):
             continue
-        if told:
-            yield from _left(folder, told)
-        elif name not in begun and not records.journal.head(name)[0]:
+        if history:
+            yield from _left(folder, history)
+        elif name not in run_ids and not records.journal.head(name)[0]:
             text = f"{folder.path} belongs to a run that is not in the journal ({name}); you can remove it."
             yield Finding("leftover", name, 0, text, grave=False)
 
 
-def _left(folder: RunDir, told: RunHistory) -> Iterator[Finding]:
+def _left(folder: RunDir, history: RunHistory) -> Iterator[Finding]:
     for place in (folder.checkout, folder.proof):
         if place.exists():
             text = (
-                f"Run {told.run.id} ended at event {told.seq}, but {place} is still there: look whether "
+                f"Run {history.run.id} ended at event {history.seq}, but {place} is still there: look whether "
                 "something in it is wanted, then remove it."
             )
-            yield Finding("leftover", told.run.id, told.seq, text, grave=False)
+            yield Finding("leftover", history.run.id, history.seq, text, grave=False)

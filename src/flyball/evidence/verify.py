@@ -100,8 +100,8 @@ def verify_run(records: Records, run_id: str) -> Finding:
     """The journal first: a certificate is held against a history that is whole."""
     wrong = [one for one in consistency.grave(records, run_id) if one.kind != "certificate"]
     if wrong:
-        told = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
-        return Finding("bad", told.message, run=run_id)
+        fault = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
+        return Finding("bad", fault.message, run=run_id)
     try:
         run = records.read(run_id)
     except Corrupt as broken:
@@ -139,9 +139,9 @@ def read(file: Path) -> bytes:
 
 def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]:
     """The certificate and what it says; raises UserError on what is none."""
-    found = certificate.check(data, key)
+    seal = certificate.check(data, key)
     try:
-        return found, msgspec.convert(found.statement, Statement)
+        return seal, msgspec.convert(seal.statement, Statement)
     except msgspec.ValidationError as broken:
         raise UserError(
             f"This is not a Flyball certificate ({broken}). Give a run or a certificate file."
@@ -149,56 +149,56 @@ def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]
 
 
 def _verified(records: Records, run: Run, file: Path, data: bytes, key: str) -> Finding:
-    seal, told = checked(data, key)
+    seal, claims = checked(data, key)
 
     def found(word: str, reason: str, events: int = 0) -> Finding:
-        return Finding(word, reason, str(file), run.id, told, seal.key, seal.key == key, events)
+        return Finding(word, reason, str(file), run.id, claims, seal.key, seal.key == key, events)
 
     if not seal.good:
         return found("bad", f"The certificate is not valid: {seal.reason}.")
-    if wrong := next(_disagreements(run, told, data), ""):
+    if wrong := next(_disagreements(run, claims, data), ""):
         return found("bad", wrong)
     try:
-        events = _walk(records, run, told.predicate.journal_head)
+        events = _walk(records, run, claims.predicate.journal_head)
     except (Corrupt, UserError) as broken:
         return found("bad", str(broken))
-    return found(*_against_git(run, told), events)
+    return found(*_against_git(run, claims), events)
 
 
-def _disagreements(run: Run, told: Statement, data: bytes) -> Iterator[str]:
+def _disagreements(run: Run, claims: Statement, data: bytes) -> Iterator[str]:
     """Where certificate and journal say different things."""
-    made = run.checkout.commit
-    if made is None or told.predicate.run != run.id:
+    commit = run.checkout.commit
+    if commit is None or claims.predicate.run != run.id:
         yield f"The certificate belongs to another run than {run.id}."
         return
     if hashlib.sha256(data).hexdigest() != run.checkout.certificate:
         yield f"The file is not the one that the journal of run {run.id} names (sha256 {run.checkout.certificate[:16]}…)."
-    if told.tree != made.tree:
-        yield f"The certificate is of another tree than the run's ({made.tree[:12]})."
-    if told.commit != made.commit:
-        yield f"The certificate is of another commit than the run's ({made.commit[:12]})."
-    yield from _unproved(told)
+    if claims.tree != commit.tree:
+        yield f"The certificate is of another tree than the run's ({commit.tree[:12]})."
+    if claims.commit != commit.commit:
+        yield f"The certificate is of another commit than the run's ({commit.commit[:12]})."
+    yield from _unproved(claims)
 
 
-def _unproved(told: Statement) -> Iterator[str]:
-    if not told.predicate.proven:
+def _unproved(claims: Statement) -> Iterator[str]:
+    if not claims.predicate.proven:
         return
-    if not told.predicate.proofs:
+    if not claims.predicate.proofs:
         yield "The certificate says that the tree is proven, but lists no proof."
-    no_worse = told.predicate.evidence.require == "no-worse"
-    for proof in told.predicate.proofs:
+    no_worse = claims.predicate.evidence.require == "no-worse"
+    for proof in claims.predicate.proofs:
         if proof.exit != 0 and not no_worse:
             yield f"The certificate says that the tree is proven, but '{proof.command}' ended with exit code {proof.exit}."
 
 
 def _walk(records: Records, run: Run, head: str) -> int:
     """The whole chain of the run, which must hold the head that the certificate names; how many events."""
-    count, seen = 0, False
+    count, passed_head = 0, False
     for entry in records.journal.read(run.id):
-        count, seen = entry.seq, seen or entry.hash == head
+        count, passed_head = entry.seq, passed_head or entry.hash == head
     if cut := records.heads.rolled_back(run.id, records.journal):
         raise UserError(cut.message)
-    if not seen:
+    if not passed_head:
         raise UserError(f"The journal of run {run.id} does not have the events that the certificate names.")
     return count
 
@@ -206,11 +206,11 @@ def _walk(records: Records, run: Run, head: str) -> int:
 # ---- git ------------------------------------------------------------------------------------------------
 
 
-def _against_git(run: Run, told: Statement) -> tuple[str, str]:
+def _against_git(run: Run, claims: Statement) -> tuple[str, str]:
     try:
-        return _compared(user_git(_git_dir(Path(run.began.repo))), told, run.id)
-    except WorkspaceError as gone:
-        return "stale", f"Cannot compare with the repository: {gone}"
+        return _compared(user_git(_git_dir(Path(run.began.repo))), claims, run.id)
+    except WorkspaceError as problem:
+        return "stale", f"Cannot compare with the repository: {problem}"
 
 
 def _git_dir(root: Path) -> Path:
@@ -219,17 +219,17 @@ def _git_dir(root: Path) -> Path:
     return Path(text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n"))
 
 
-def _compared(git: Git, told: Statement, run_id: str) -> tuple[str, str]:
-    commit, branch = told.commit, f"flyball/{run_id}"
-    held = git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
-    if held and held != told.tree:
+def _compared(git: Git, claims: Statement, run_id: str) -> tuple[str, str]:
+    commit, branch = claims.commit, f"flyball/{run_id}"
+    tree = git.line("rev-parse", "-q", "--verify", f"{commit}^{{tree}}", ok=(0, 1, 128))
+    if tree and tree != claims.tree:
         return "bad", f"Commit {commit[:12]} holds another tree than the certificate says."
     now = git.line("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}", ok=(0, 1, 128))
     if now == commit:
         return "good", f"The branch {branch} is at the certified commit {commit[:12]}."
     if now:
         return "stale", f"The branch {branch} has moved to {now[:12]}; {commit[:12]} is what was certified."
-    if held and git.line("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", ok=(0, 128, 129)):
+    if tree and git.line("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", ok=(0, 128, 129)):
         return "good", f"The branch {branch} was deleted; the certified commit {commit[:12]} is merged."
     return (
         "stale",
@@ -243,12 +243,12 @@ def _compared(git: Git, told: Statement, run_id: str) -> tuple[str, str]:
 def verify_file(records: Records, file: Path, trusted_key: str, repo: Path | None) -> Finding:
     """A certificate from anywhere: by our own key and journal if it is ours, else by the key given."""
     data = read(file)
-    seal, told = checked(data)
-    ours, run_id = _our_key(records), told.predicate.run
+    seal, claims = checked(data)
+    ours, run_id = _our_key(records), claims.predicate.run
     if seal.key == ours and records.dirs.journal.exists() and records.journal.row(run_id):
         return _verified(records, records.read(run_id), file, data, ours)
-    word, reason = _foreign(seal, told, trusted_key or ours, repo)
-    return Finding(word, reason, str(file), run_id, told, seal.key, seal.key == ours)
+    word, reason = _foreign(seal, claims, trusted_key or ours, repo)
+    return Finding(word, reason, str(file), run_id, claims, seal.key, seal.key == ours)
 
 
 def _our_key(records: Records) -> str:
@@ -256,7 +256,7 @@ def _our_key(records: Records) -> str:
     return records.signer.public_key_hex if records.has_key else ""
 
 
-def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | None) -> tuple[str, str]:
+def _foreign(seal: certificate.Checked, claims: Statement, key: str, repo: Path | None) -> tuple[str, str]:
     if not seal.good:
         return "bad", f"The certificate is not valid: {seal.reason}."
     if seal.key != key:
@@ -264,11 +264,11 @@ def _foreign(seal: certificate.Checked, told: Statement, key: str, repo: Path | 
             f"The signature is valid, but the key {seal.key[:16]}… is not one you trust: "
             f"ask its owner, then pass it with --key {seal.key}."
         )
-    if wrong := next(_unproved(told), ""):
+    if wrong := next(_unproved(claims), ""):
         return "bad", wrong
     if repo is None:
         return "good", "The signature is valid. There is no repository here to compare it with."
-    return _compared(user_git(_git_dir(repo)), told, told.predicate.run)
+    return _compared(user_git(_git_dir(repo)), claims, claims.predicate.run)
 
 
 # ---- for people --------------------------------------------------------------------------------------------

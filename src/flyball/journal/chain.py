@@ -157,12 +157,12 @@ def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | N
     marks: dict[str, list[Checkpoint]] = {}
     for mark in checkpoints:
         marks.setdefault(mark.run, []).append(mark)
-    found, lives = _registry_faults(stored, marks.pop(REGISTRY, []))
+    faults_, lives = _registry_faults(stored, marks.pop(REGISTRY, []))
     heads = {run: (seq, head, ended) for run, seq, head, ended in stored.heads()}
     for run in dict.fromkeys([*lives, *heads, *marks]) if only is None else (only,):
         life = lives.get(run)
-        found += _run_faults(stored, run, life, heads.get(run), marks.get(run, []))
-    return [*found, *_loose_faults(stored, only)]
+        faults_ += _run_faults(stored, run, life, heads.get(run), marks.get(run, []))
+    return [*faults_, *_loose_faults(stored, only)]
 
 
 def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
@@ -175,20 +175,20 @@ def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
 
 
 def _registry_faults(stored: Stored, marks: list[Checkpoint]) -> tuple[list[Fault], dict[str, _Life]]:
-    found: list[Fault] = []
+    faults_: list[Fault] = []
     lives: dict[str, _Life] = {}
     n, head = 0, ""
-    seen: dict[int, str] = {}
-    wanted = {mark.seq for mark in marks}
+    hashes: dict[int, str] = {}
+    positions = {mark.seq for mark in marks}
     for line in stored.registered():
-        if not found and (why := _line_fault(n, head, line, lives.get(line.run))):
-            found.append(Fault(line.run, line.n, f"The registry's line {why}."))
+        if not faults_ and (why := _line_fault(n, head, line, lives.get(line.run))):
+            faults_.append(Fault(line.run, line.n, f"The registry's line {why}."))
         lives.setdefault(line.run, _Life()).heads[line.kind] = line.head
         n, head = line.n, line.hash
-        if n in wanted:
-            seen[n] = head
-    found += [_behind("The registry", mark, n) for mark in marks if seen.get(mark.seq) != mark.hash]
-    return found, lives
+        if n in positions:
+            hashes[n] = head
+    faults_ += [_behind("The registry", mark, n) for mark in marks if hashes.get(mark.seq) != mark.hash]
+    return faults_, lives
 
 
 def _line_fault(n: int, head: str, line: Registered, life: _Life | None) -> str:
@@ -240,11 +240,11 @@ def _gone(mark: Checkpoint) -> Fault:
 
 
 def _grave_faults(stored: Stored, run: str, head: Head | None) -> list[Fault]:
-    left = next(stored.entries(run), None)
-    if left is None and head is None:
+    entry = next(stored.entries(run), None)
+    if entry is None and head is None:
         return []
     return [
-        Fault(run, left.seq if left else 0, f"Run {run} was pruned, but something of it is still stored.")
+        Fault(run, entry.seq if entry else 0, f"Run {run} was pruned, but something of it is still stored.")
     ]
 
 
@@ -253,9 +253,9 @@ def _chain_faults(
 ) -> list[Fault]:
     """Walk the run's chain once, and hold everything that is known of it against it."""
     last, prior = 0, ""
-    wanted = {mark.seq for mark in marks}
-    seen: dict[int, str] = {}
-    owed = {value: kind for kind, value in registry.items()}
+    positions = {mark.seq for mark in marks}
+    hashes: dict[int, str] = {}
+    unmatched = {value: kind for kind, value in registry.items()}
     for entry in stored.entries(run):
         if why := broken(bytes.fromhex(prior), last, entry):
             return [Fault(run, last + 1, f"Run {run}: {why}.")]
@@ -264,13 +264,13 @@ def _chain_faults(
                 Fault(run, 1, f"Run {run}: event 1 is not the one with which the registry says it began.")
             ]
         last, prior = entry.seq, entry.hash
-        owed.pop(prior, None)
-        if last in wanted:
-            seen[last] = prior
+        unmatched.pop(prior, None)
+        if last in positions:
+            hashes[last] = prior
     return [
         *_head_faults(run, last, prior, head, "ended" in registry),
-        *(_behind(f"Run {run}", mark, last) for mark in marks if seen.get(mark.seq) != mark.hash),
-        *_owed_faults(run, last, owed),
+        *(_behind(f"Run {run}", mark, last) for mark in marks if hashes.get(mark.seq) != mark.hash),
+        *_owed_faults(run, last, unmatched),
     ]
 
 
@@ -299,8 +299,8 @@ def _head_faults(run: str, last: int, prior: str, head: Head | None, ended: bool
         yield Fault(run, last, text)
 
 
-def _owed_faults(run: str, last: int, owed: dict[str, str]) -> Iterator[Fault]:
-    if "ended" in owed.values():
+def _owed_faults(run: str, last: int, unmatched: dict[str, str]) -> Iterator[Fault]:
+    if "ended" in unmatched.values():
         text = f"Run {run}: the registry says that it ended with an event that is not among its {last}."
         yield Fault(run, last, text)
 

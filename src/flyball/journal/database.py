@@ -104,12 +104,12 @@ def namespace() -> str:
 
 def namespaces(state_dir: Path) -> set[str]:
     """Those of all drivers that live."""
-    found: set[str] = set()
+    names: set[str] = set()
     for lock in (state_dir / DRIVERS).glob("*.lock"):
         with contextlib.suppress(OSError):
             if alive(state_dir, lock.stem):
-                found.add(lock.read_text("utf-8", "replace"))
-    return found - {""}
+                names.add(lock.read_text("utf-8", "replace"))
+    return names - {""}
 
 
 def ring(state_dir: Path, name: str) -> bool:
@@ -345,8 +345,8 @@ def _migrations() -> list[str]:
     """The numbered scripts, in order."""
     global _scripts
     if not _scripts:
-        found = sorted(Path(__file__).with_name("schema").glob("*.sql"))
-        _scripts = [path.read_text("utf-8") for path in found]
+        files = sorted(Path(__file__).with_name("schema").glob("*.sql"))
+        _scripts = [path.read_text("utf-8") for path in files]
     return _scripts
 
 
@@ -446,8 +446,8 @@ class SqliteStored:
     def entries(self, run: str) -> Iterator[Entry]:
         """The run's events, whether it still has a row or only its line in the registry."""
         sql = "SELECT n FROM run WHERE run = ? UNION ALL SELECT n FROM registry WHERE run = ? AND kind = 'began'"
-        found = self._database.ask(sql, (run, run), (int,))
-        return self.entries_of(found[0][0], run) if found else iter(())
+        rows = self._database.ask(sql, (run, run), (int,))
+        return self.entries_of(rows[0][0], run) if rows else iter(())
 
     def entries_of(self, n: int, run: str, after: int = 0) -> Iterator[Entry]:
         """The events after `after` of the run whose number is `n`."""
@@ -462,17 +462,17 @@ class SqliteStored:
 
     def orphans(self) -> Iterator[str]:
         """Hop from run number to run number; name those that neither a row nor the registry knows."""
-        known = (
+        condition = (
             "SELECT 1 FROM run WHERE n = ? UNION ALL SELECT 1 FROM registry WHERE n = ? AND kind = 'began'"
         )
         last = _LEAST
-        while found := self._database.ask(
+        while rows := self._database.ask(
             "SELECT id FROM event WHERE id > ? ORDER BY id LIMIT 1", (last,), (int,)
         ):
-            n = found[0][0] // SEQS
-            if found[0][0] <= last:
+            n = rows[0][0] // SEQS
+            if rows[0][0] <= last:
                 raise self._out_of_order()
-            if found[0][0] % SEQS == 0 or not self._database.ask(known, (n, n)):
+            if rows[0][0] % SEQS == 0 or not self._database.ask(condition, (n, n)):
                 yield f"run number {n}"
             last = (n + 1) * SEQS - 1
 
@@ -484,19 +484,19 @@ class SqliteStored:
 
     # Pages.
 
-    def _rows(self, wanted: _Wanted, last: int, *values: int) -> Iterator[tuple[bool, Any]]:
+    def _rows(self, query: _Wanted, last: int, *values: int) -> Iterator[tuple[bool, Any]]:
         """The rows after `last`, and whether each is as our statements write them."""
-        while page := self._page(wanted, last, values):
+        while page := self._page(query, last, values):
             yield from page
             last = page[-1][1][0]
 
-    def _page(self, wanted: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
-        sql = _sql(wanted.columns, wanted.source)
+    def _page(self, query: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
+        sql = _sql(query.columns, query.source)
         try:
-            rows = self._database.ask(sql, (last, *values, _PAGE), wanted.types)
+            rows = self._database.ask(sql, (last, *values, _PAGE), query.types)
             page = [(True, row) for row in rows]
         except Corrupt:
-            page = self._one_by_one(wanted, last, values)
+            page = self._one_by_one(query, last, values)
         keys = [last, *(row[0] for _, row in page)]
         if any(before >= after for before, after in pairwise(keys)):
             raise self._out_of_order()
@@ -506,14 +506,14 @@ class SqliteStored:
         """In a damaged file rows may not come in order, and paging would never end."""
         return Corrupt(f"{self._database.path} is damaged (its rows are out of order). Restore a backup.")
 
-    def _one_by_one(self, wanted: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
+    def _one_by_one(self, query: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
         """Every column as bytes: what is of the right type is told apart by what SQLite calls it."""
-        bare = [f"CAST({name} AS BLOB)" for name in wanted.columns[1:]]
-        kinds = [f"typeof({name})" for name in wanted.columns[1:]]
-        sql = _sql((wanted.columns[0], *bare, *kinds), wanted.source)
+        bare = [f"CAST({name} AS BLOB)" for name in query.columns[1:]]
+        kinds = [f"typeof({name})" for name in query.columns[1:]]
+        sql = _sql((query.columns[0], *bare, *kinds), query.source)
         many = len(bare)
         return [
-            _lenient(wanted.types, row[0], row[1 : many + 1], row[many + 1 :])
+            _lenient(query.types, row[0], row[1 : many + 1], row[many + 1 :])
             for row in self._database.ask(sql, (last, *values, _PAGE))
         ]
 
@@ -527,17 +527,17 @@ _NAMES = {int: "integer", str: "text", bytes: "blob"}
 
 def _lenient(types: tuple[type, ...], key: int, bare: tuple[Any, ...], kinds: tuple[str, ...]) -> Any:
     good, row = True, list[Any]([key])
-    for wanted, value, kind in zip(types[1:], bare, kinds, strict=True):
-        read, sound = _read(wanted, bytes(value or b""))
-        row.append(read)
-        good = good and sound and kind == _NAMES[wanted]
+    for type_, value, kind in zip(types[1:], bare, kinds, strict=True):
+        value_, sound = _read(type_, bytes(value or b""))
+        row.append(value_)
+        good = good and sound and kind == _NAMES[type_]
     return good, tuple(row)
 
 
-def _read(wanted: type, value: bytes) -> tuple[Any, bool]:
-    if wanted is bytes:
+def _read(type_: type, value: bytes) -> tuple[Any, bool]:
+    if type_ is bytes:
         return value, True
     try:
-        return (value.decode("utf-8") if wanted is str else int(value)), True
+        return (value.decode("utf-8") if type_ is str else int(value)), True
     except ValueError:
-        return (value.decode("utf-8", "replace") if wanted is str else 0), False
+        return (value.decode("utf-8", "replace") if type_ is str else 0), False

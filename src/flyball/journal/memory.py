@@ -60,12 +60,12 @@ class MemoryJournal:
     def append(self, writes: Sequence[Write]) -> list[Entry]:
         """Write all or, raising, nothing."""
         heads: dict[str, tuple[int, str]] = {}
-        gone: set[int] = set()
+        read_ids: set[int] = set()
         plans: list[tuple[Write, list[Entry]]] = []
         for write in writes:
             check_shape(write)
         for write in writes:
-            self._check(write, heads, gone)
+            self._check(write, heads, read_ids)
             entries = extend(write.run, write.after, bytes.fromhex(heads[write.run][1]), write.drafts)
             if entries:
                 heads[write.run] = (entries[-1].seq, entries[-1].hash)
@@ -74,7 +74,7 @@ class MemoryJournal:
             self._apply(write, entries)
         return [entry for _, entries in plans for entry in entries]
 
-    def _check(self, write: Write, heads: dict[str, tuple[int, str]], gone: set[int]) -> None:
+    def _check(self, write: Write, heads: dict[str, tuple[int, str]], read_ids: set[int]) -> None:
         lease = self._leases.get(write.run, _Lease())
         if not lease.driver or lease.fence != write.fence:
             raise fenced(write, lease.fence if lease.driver else 0)
@@ -84,15 +84,15 @@ class MemoryJournal:
         if write.run in self._pruned:
             raise pruned_before(write.run)
         for message in write.messages:
-            if message in gone or not self._waits(message, write.mailbox or write.run):
+            if message in read_ids or not self._waits(message, write.mailbox or write.run):
                 raise taken(write.run, message)
-            gone.add(message)
+            read_ids.add(message)
 
     def _waits(self, message: int, run: str) -> bool:
         if not 0 < message <= len(self._messages):
             return False
-        found = self._messages[message - 1]
-        return found.run == run and not found.taken
+        message_ = self._messages[message - 1]
+        return message_.run == run and not message_.taken
 
     def _apply(self, write: Write, entries: list[Entry]) -> None:
         run = write.run
@@ -141,8 +141,8 @@ class MemoryJournal:
     def finished(self, since: int) -> list[bytes]:
         """The bodies of all acts that finished since that instant, of any run."""
         entries = (entry for events in self._events.values() for entry in events)
-        found = [entry for entry in entries if entry.kind == "ActFinished" and entry.at >= since]
-        return [entry.body for entry in sorted(found, key=lambda entry: entry.at)]
+        matches = [entry for entry in entries if entry.kind == "ActFinished" and entry.at >= since]
+        return [entry.body for entry in sorted(matches, key=lambda entry: entry.at)]
 
     def registry_head(self) -> tuple[int, str]:
         """The registry's last number and hash."""
@@ -150,8 +150,8 @@ class MemoryJournal:
 
     def latest_snapshot(self, run: str) -> Snapshot | None:
         """The snapshot written last."""
-        found = self._snapshots.get(run)
-        return found[0] if found and self._bound(*found) else None
+        snapshot = self._snapshots.get(run)
+        return snapshot[0] if snapshot and self._bound(*snapshot) else None
 
     def _bound(self, snapshot: Snapshot, digest: bytes) -> bool:
         head = bytes.fromhex(self.hash_at(snapshot.run, snapshot.seq))
@@ -161,12 +161,12 @@ class MemoryJournal:
         """The run's row."""
         return self._rows.get(run)
 
-    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
+    def rows(self, *, limit: int | None = None, **filters: Unpack[RowFilter]) -> list[Row]:
         """The rows that fit every condition, newest first."""
-        found = [row for row in self._rows.values() if _fits(wanted, row)]
-        found.reverse()
-        found.sort(key=lambda row: row.created_at, reverse=True)
-        return found[:limit]
+        matches = [row for row in self._rows.values() if _fits(filters, row)]
+        matches.reverse()
+        matches.sort(key=lambda row: row.created_at, reverse=True)
+        return matches[:limit]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
         """How many runs are in each state."""
@@ -210,8 +210,8 @@ class MemoryJournal:
 
     def mail_all(self, runs: Iterable[str]) -> list[Message]:
         """The messages of these runs that are not taken."""
-        wanted = frozenset(runs)
-        return [message for message in self._messages if message.run in wanted and not message.taken]
+        ids = frozenset(runs)
+        return [message for message in self._messages if message.run in ids and not message.taken]
 
     # Pruning and auditing.
 
@@ -226,8 +226,8 @@ class MemoryJournal:
         self._messages = [
             replace(message, taken=message.taken or message.run == run) for message in self._messages
         ]
-        for kept in (self._events, self._rows, self._snapshots, self._leases):
-            kept.pop(run, None)
+        for store in (self._events, self._rows, self._snapshots, self._leases):
+            store.pop(run, None)
 
     def registered(self) -> Iterator[Registered]:
         """The registry, in order, unchecked."""
@@ -248,7 +248,9 @@ class MemoryJournal:
     def unbound_snapshots(self) -> Iterator[tuple[str, int]]:
         """The snapshots that are not bound to their events any more."""
         return (
-            (kept.run, kept.seq) for kept, digest in self._snapshots.values() if not self._bound(kept, digest)
+            (snapshot.run, snapshot.seq)
+            for snapshot, digest in self._snapshots.values()
+            if not self._bound(snapshot, digest)
         )
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
@@ -259,11 +261,11 @@ class MemoryJournal:
         """Nothing to close."""
 
 
-def _fits(wanted: RowFilter, row: Row) -> bool:
-    late_at, failures = wanted.get("late_at"), wanted.get("failures")
+def _fits(filters: RowFilter, row: Row) -> bool:
+    late_at, failures = filters.get("late_at"), filters.get("failures")
     return (
-        all(wanted.get(name) in (None, getattr(row, name)) for name in EXACTLY)
-        and (not wanted.get("open_question") or row.question != "")
+        all(filters.get(name) in (None, getattr(row, name)) for name in EXACTLY)
+        and (not filters.get("open_question") or row.question != "")
         and (late_at is None or 0 < row.alert_at <= late_at)
         and (failures is None or row.failures >= failures)
     )

@@ -184,14 +184,14 @@ class Heads:
     def load(self) -> tuple[list[Checkpoint], list[Fault]]:
         """The heads that our key signed, and a fault for each file that it did not."""
         heads: list[Checkpoint] = []
-        found: list[Fault] = []
+        faults: list[Fault] = []
         for path in sorted(self.directory.glob("*.json")):
             head = self._read(path)
             if head is None:
-                found.append(Fault(_run_of(path), 0, f"{path} was not signed with this journal's key."))
+                faults.append(Fault(_run_of(path), 0, f"{path} was not signed with this journal's key."))
             else:
                 heads.append(head)
-        return heads, found
+        return heads, faults
 
     def of(self, run: str) -> Checkpoint | None:
         """The head of one run; None if there is none that our key signed."""
@@ -326,8 +326,8 @@ class Records:
         try:
             return self.find(name)
         except NotFound:
-            known = name and not self.journal.pruned_at(name) and self.has_key and self.heads.of(name)
-            if not known:
+            exists = name and not self.journal.pruned_at(name) and self.has_key and self.heads.of(name)
+            if not exists:
                 raise
             return name
 
@@ -380,8 +380,8 @@ SNAPSHOT_EVERY = 64
 
 def load(journal: Journal, run_id: str) -> tuple[Run, int]:
     """A run as its events add up to now, and its place; from the last snapshot if that is still of these rules."""
-    kept = journal.latest_snapshot(run_id)
-    run, seq = (thaw(kept.body), kept.seq) if kept and kept.rules == e.RULES else (None, 0)
+    snapshot = journal.latest_snapshot(run_id)
+    run, seq = (thaw(snapshot.body), snapshot.seq) if snapshot and snapshot.rules == e.RULES else (None, 0)
     for entry in journal.read(run_id, seq):
         run, seq = fold(run, [e.decode(entry.body)]), entry.seq
     if run is None:

@@ -121,11 +121,11 @@ class SqliteJournal:
     def _fences(self, writes: Sequence[Write]) -> dict[str, int]:
         """The numbers of the leases in force."""
         if len(writes) == 1:
-            which, asked = "run = ?", writes[0].run
+            which, value = "run = ?", writes[0].run
         else:
-            which, asked = "run IN (SELECT value FROM json_each(?))", encode([w.run for w in writes]).decode()
+            which, value = "run IN (SELECT value FROM json_each(?))", encode([w.run for w in writes]).decode()
         sql = f"SELECT run, fence FROM lease WHERE driver <> '' AND {which}"
-        return dict(self._database.ask(sql, (asked,), (str, int)))
+        return dict(self._database.ask(sql, (value,), (str, int)))
 
     def _write(self, write: Write, pending: "_Pending") -> None:
         place = self._place(write)
@@ -286,12 +286,12 @@ class SqliteJournal:
 
     def row(self, run: str) -> Row | None:
         """The run's row."""
-        found = self._database.ask(f"SELECT {COLUMNS} FROM run WHERE run = ?", (run,), TYPES)
-        return Row(*found[0]) if found else None
+        rows = self._database.ask(f"SELECT {COLUMNS} FROM run WHERE run = ?", (run,), TYPES)
+        return Row(*rows[0]) if rows else None
 
-    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
+    def rows(self, *, limit: int | None = None, **filters: Unpack[RowFilter]) -> list[Row]:
         """The rows that fit every condition, newest first."""
-        return [Row(*values) for values in self._database.ask(*rows_query(wanted, limit), TYPES)]
+        return [Row(*values) for values in self._database.ask(*rows_query(filters, limit), TYPES)]
 
     def tally(self, *, machine: str | None = None) -> dict[str, int]:
         """How many runs are in each state."""
@@ -302,8 +302,8 @@ class SqliteJournal:
     def resolve(self, prefix: str) -> list[str]:
         """The runs whose id begins so, in order."""
         sql = "SELECT run FROM run WHERE run >= ? AND run < ? ORDER BY run"
-        found = self._database.ask(sql, (prefix, prefix + "\U0010ffff"), (str,))
-        return [run for (run,) in found]
+        rows = self._database.ask(sql, (prefix, prefix + "\U0010ffff"), (str,))
+        return [run for (run,) in rows]
 
     # Leases.
 
@@ -353,10 +353,10 @@ class SqliteJournal:
 
     def mail_all(self, runs: Iterable[str]) -> list[Message]:
         """The messages of these runs that are not taken: one look at all that wait, which are few."""
-        wanted = frozenset(runs)
+        ids = frozenset(runs)
         sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 ORDER BY id"
-        found = self._database.ask(sql, (), _MESSAGE)
-        return [Message(*values, taken=False) for values in found if values[1] in wanted]
+        rows = self._database.ask(sql, (), _MESSAGE)
+        return [Message(*values, taken=False) for values in rows if values[1] in ids]
 
     # Pruning, auditing, closing.
 
@@ -410,14 +410,14 @@ class SqliteJournal:
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
         """What SQLite finds wrong with the file, then what the chains do; of one instant, whoever writes."""
-        found: list[Fault] = []
+        result: list[Fault] = []
         try:
             with self.still():
-                found += self._damage() if only is None else []
-                found += chain.faults(self._stored, checkpoints, only)
+                result += self._damage() if only is None else []
+                result += chain.faults(self._stored, checkpoints, only)
         except JournalError as error:
-            found.append(Fault("", 0, str(error)))
-        return found
+            result.append(Fault("", 0, str(error)))
+        return result
 
     @contextmanager
     def still(self) -> Generator[None]:
@@ -426,8 +426,8 @@ class SqliteJournal:
             yield
 
     def _damage(self) -> list[Fault]:
-        said = self._database.ask("PRAGMA integrity_check(20)", (), (str,))
-        return [Fault("", 0, f"{self.path} is damaged ({what}).") for (what,) in said if what != "ok"]
+        rows = self._database.ask("PRAGMA integrity_check(20)", (), (str,))
+        return [Fault("", 0, f"{self.path} is damaged ({what}).") for (what,) in rows if what != "ok"]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -437,21 +437,21 @@ class SqliteJournal:
 # Which rows are wanted, as SQL. The index is named, not guessed: a plan must not depend on statistics.
 
 
-def rows_query(wanted: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
+def rows_query(filters: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
     """The statement, newest first, and its values."""
-    equal: dict[str, str] = {name: value for name in EXACTLY if (value := wanted.get(name)) is not None}
-    wheres, values = _conditions(wanted, equal)
+    equal: dict[str, str] = {name: value for name in EXACTLY if (value := filters.get(name)) is not None}
+    wheres, values = _conditions(filters, equal)
     sql = (
-        f"SELECT {COLUMNS} FROM run INDEXED BY {_index(wanted, frozenset(equal))} WHERE {' AND '.join(wheres)} "
+        f"SELECT {COLUMNS} FROM run INDEXED BY {_index(filters, frozenset(equal))} WHERE {' AND '.join(wheres)} "
         "ORDER BY created_at DESC, n DESC LIMIT ?"
     )
     return sql, [*values, -1 if limit is None else limit]
 
 
-def _conditions(wanted: RowFilter, equal: dict[str, str]) -> tuple[list[str], list[int | str]]:
+def _conditions(filters: RowFilter, equal: dict[str, str]) -> tuple[list[str], list[int | str]]:
     wheres, values = [f"{name} = ?" for name in equal], list[int | str](equal.values())
-    late_at, failures = wanted.get("late_at"), wanted.get("failures")
-    if wanted.get("open_question"):
+    late_at, failures = filters.get("late_at"), filters.get("failures")
+    if filters.get("open_question"):
         wheres.append("question <> ''")
     if late_at is not None:
         wheres.append("alert_at > 0 AND alert_at <= ?")
@@ -462,15 +462,15 @@ def _conditions(wanted: RowFilter, equal: dict[str, str]) -> tuple[list[str], li
     return wheres or ["true"], values
 
 
-def _index(wanted: RowFilter, equal: frozenset[str]) -> str:
+def _index(filters: RowFilter, equal: frozenset[str]) -> str:
     """The narrowest index that fits: what few rows have comes before what many have."""
-    if wanted.get("late_at") is not None:
+    if filters.get("late_at") is not None:
         return "run_alert"
-    if wanted.get("open_question"):
+    if filters.get("open_question"):
         return "run_question"
-    if (wanted.get("failures") or 0) > 0:
+    if (filters.get("failures") or 0) > 0:
         return "run_failures"
-    if wanted.get("parent"):
+    if filters.get("parent"):
         return "run_parent"
     return next((index for columns, index in _BY_COLUMNS if columns <= equal), "run_created")
 

@@ -191,7 +191,7 @@ class Journal(Protocol):
         """The run's row; None if there is no such run."""
         ...
 
-    def rows(self, *, limit: int | None = None, **wanted: Unpack[RowFilter]) -> list[Row]:
+    def rows(self, *, limit: int | None = None, **filters: Unpack[RowFilter]) -> list[Row]:
         """The rows that fit every condition, newest first."""
         ...
 

@@ -30,9 +30,9 @@ def from_text(text: str, where: str) -> Machine:
         machine = parse(table)
     except MachineFault as fault:
         raise MachineFault(f"{where}: {fault}") from None
-    found = faults(machine)
-    if found:
-        raise MachineFault("\n".join(f"{where}: {fault}" for fault in found))
+    problems = faults(machine)
+    if problems:
+        raise MachineFault("\n".join(f"{where}: {fault}" for fault in problems))
     return machine
 
 
@@ -54,12 +54,12 @@ def find(name: str, folder: Path | None) -> Machine:
     raise unknown(name, names(folder))
 
 
-def unknown(name: str, known: Sequence[str]) -> NotFound:
+def unknown(name: str, choices: Sequence[str]) -> NotFound:
     from difflib import get_close_matches  # only a mistake needs it
 
-    close = get_close_matches(name, known, 1)
+    close = get_close_matches(name, choices, 1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return NotFound(f"There is no machine '{name}'.{hint} Machines: {', '.join(known)}.")
+    return NotFound(f"There is no machine '{name}'.{hint} Machines: {', '.join(choices)}.")
 
 
 def names(folder: Path | None) -> list[str]:

@@ -22,16 +22,16 @@ def unreadable(text: str) -> int:
 def items(text: str) -> Iterator[tuple[str, bool]]:
     """What each item says, and whether it is ticked."""
     for line in text.splitlines():
-        if found := ITEM.fullmatch(line):
-            yield found["text"].strip(), found["tick"] != " "
+        if match := ITEM.fullmatch(line):
+            yield match["text"].strip(), match["tick"] != " "
 
 
 def tick(text: str, item: str) -> str:
     """The list with the first open item of these words ticked; as it was if there is none."""
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
-        found = ITEM.fullmatch(line)
-        if found and found["tick"] == " " and found["text"].strip() == item:
-            lines[number] = f"{found['before']}x{found['after']}"
+        match = ITEM.fullmatch(line)
+        if match and match["tick"] == " " and match["text"].strip() == item:
+            lines[number] = f"{match['before']}x{match['after']}"
             return "".join(lines)
     return text

@@ -111,23 +111,23 @@ def _clean(text: str) -> str:
     return _MARKS.sub("", _QUOTED.sub(CODE, _STRUCK.sub(CODE, text)))
 
 
-def affirmed(stated: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def affirmed(sentences: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The names of the distinct indicators that are affirmed and nowhere denied, in the list's order."""
     table = [
         (name, re.compile(pattern, re.I), name in _TICKED_NAMES) for name, pattern in (*PHRASES, *TICKED)
     ]
     table += [(phrase.lower(), _literal(phrase), False) for phrase in extra if phrase.strip()]
-    said: dict[str, bool] = {}
-    for sentence in stated:
+    verdicts: dict[str, bool] = {}
+    for sentence in sentences:
         for name, pattern, tick_only in table:
             for match in pattern.finditer(sentence.text):
-                _note(said, name, sentence, match, tick_only)
-    return tuple(name for name, _, _ in table if said.get(name))
+                _note(verdicts, name, sentence, match, tick_only)
+    return tuple(name for name, _, _ in table if verdicts.get(name))
 
 
-def named(claimed: Iterable[str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def named(names: Iterable[str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
-    words = (re.sub(r"[\s_-]+", " ", text[:_LONGEST]) for text in claimed)
+    words = (re.sub(r"[\s_-]+", " ", text[:_LONGEST]) for text in names)
     return affirmed((Sentence(text=_clean(text), ticked=True) for text in words), extra)
 
 
@@ -143,18 +143,18 @@ _NEARBY = 300  # what is further away in a sentence does not change a phrase
 
 
 def _note(
-    said: dict[str, bool], name: str, sentence: Sentence, match: re.Match[str], tick_only: bool
+    verdicts: dict[str, bool], name: str, sentence: Sentence, match: re.Match[str], tick_only: bool
 ) -> None:
     """A denial outlives every affirmation; what is merely hoped for says nothing either way."""
     before = sentence.text[max(0, match.start() - _NEARBY) : match.start()]
     after = sentence.text[match.end() : match.end() + _NEARBY]
     inside = match.group() if name in _LISTED else ""
     if _denied(before, after) or _INSIDE_NOT.search(inside):
-        said[name] = False
+        verdicts[name] = False
     elif sentence.later or (tick_only and not sentence.ticked):
         return
     elif not _open(before, after) and not _INSIDE_OPEN.search(inside):
-        said.setdefault(name, True)
+        verdicts.setdefault(name, True)
 
 
 _BUT = Lazy(r"[,;:—–(]|\s-\s|\b(?:but|so|however|therefore|thus|hence|because|since)\b", re.I)
@@ -239,8 +239,8 @@ def _open(before: str, after: str) -> bool:
     condition = _IF.search(before)
     conditional = condition is not None and not _SO.search(before[condition.end() :])
     clause = _BUT.split(before)[-1]
-    wished = bool(_WISH.search(clause) or _OTHER.search(clause))
-    return conditional or wished or bool(_AFTER.match(after) or _REST.match(after))
+    is_wish = bool(_WISH.search(clause) or _OTHER.search(clause))
+    return conditional or is_wish or bool(_AFTER.match(after) or _REST.match(after))
 
 
 _THING = (
@@ -274,9 +274,9 @@ _NOT_NEEDED = Lazy(
 )
 
 
-def needs(stated: Iterable[Sentence]) -> bool:
+def needs(sentences: Iterable[Sentence]) -> bool:
     """The agent says that it cannot continue without somebody's help."""
-    return any(_is_need(sentence) for sentence in stated)
+    return any(_is_need(sentence) for sentence in sentences)
 
 
 def _is_need(sentence: Sentence) -> bool:
@@ -296,12 +296,12 @@ _NOT_RED = Lazy(
 )
 
 
-def says_ci_is_red(stated: Iterable[Sentence]) -> bool:
+def says_ci_is_red(sentences: Iterable[Sentence]) -> bool:
     """The agent states, of now and without a condition, that continuous integration fails."""
     return any(
         not sentence.ticked
         and not sentence.later
         and _RED.search(sentence.text) is not None
         and _NOT_RED.search(sentence.text) is None
-        for sentence in stated
+        for sentence in sentences
     )

@@ -109,9 +109,9 @@ def _failed(events: list[Event]) -> bool:
 
 def _limited(events: list[Event]) -> bool:
     last = events[-1]
-    refused = any(table(e.get("rate_limit_info")).get("status") == "rejected" for e in events)
+    rejected = any(table(e.get("rate_limit_info")).get("status") == "rejected" for e in events)
     ended_well = last.get("type") == "result" and not last.get("is_error")
-    return last.get("api_error_status") == 429 or (refused and not ended_well)
+    return last.get("api_error_status") == 429 or (rejected and not ended_well)
 
 
 def _text(value: object) -> str:
@@ -240,7 +240,7 @@ class _Scan:
 
     def _uncommented(self, line: str) -> str | None:
         """The line without its comments; None where all of it is comment."""
-        kept, rest = "", line
+        text, rest = "", line
         while rest:
             if self.comment:
                 _, end, rest = rest.partition("-->")
@@ -249,8 +249,8 @@ class _Scan:
                 before, start, rest = rest.partition("<!--")
                 if start and before.count("`") % 2:  # a comment mark in inline code is a word
                     before, start = before + start, ""
-                kept, self.comment = kept + before, bool(start)
-        return None if not kept.strip() and line.strip() else kept
+                text, self.comment = text + before, bool(start)
+        return None if not text.strip() and line.strip() else text
 
     def _close_tag(self, line: str) -> None:
         if f"/{self.tag}" in line.lower():
@@ -364,13 +364,13 @@ def _kind(text: str) -> tuple[str, str]:
 
 def _without_inline_code(lines: list[Line]) -> list[Line]:
     """Inline code may run over the lines of its block; it ends with the block."""
-    done: list[Line] = []
+    result: list[Line] = []
     start = 0
     for i in range(1, len(lines) + 1):
         if i == len(lines) or lines[i].block != lines[start].block:
-            done += _blanked(lines[start:i])
+            result += _blanked(lines[start:i])
             start = i
-    return done
+    return result
 
 
 _TICK_RUN = re.compile(r"`+")
@@ -496,9 +496,9 @@ def _own_words(text: str) -> list[str]:
 
 def _labelled(lines: list[str], names: Sequence[str]) -> str | None:
     """After a label, on the line or, where that ends with it, on the next."""
-    found = ((label.group(1), after) for line, after in zip_longest(lines, lines[1:], fillvalue="")
+    matches = ((label.group(1), after) for line, after in zip_longest(lines, lines[1:], fillvalue="")
              if (label := _LABELLED.fullmatch(line)))  # fmt: skip
-    return _one(name for words, after in found for name in _first_name(words or after, names))
+    return _one(name for words, after in matches for name in _first_name(words or after, names))
 
 
 def _last_signal(lines: list[str]) -> str | None:
@@ -517,10 +517,10 @@ def _one(names: Iterator[str]) -> str | None:
 def _first_name(words: str, names: Sequence[str]) -> list[str]:
     """The name that the words begin with, unless a condition or another name follows at once."""
     words = re.sub(r"^\W+", "", words.lower())
-    said = _NAME.findall(words)
-    if not said or not words.startswith(said[0]) or said[0] not in names:
+    names_ = _NAME.findall(words)
+    if not names_ or not words.startswith(names_[0]) or names_[0] not in names:
         return []
-    return [] if said[1:2] and (said[1] in names or said[1] in _CONDITIONS) else [said[0]]
+    return [] if names_[1:2] and (names_[1] in names or names_[1] in _CONDITIONS) else [names_[0]]
 
 
 def _stated(sentence: str, names: Sequence[str]) -> list[str]:
@@ -540,12 +540,12 @@ def _in_clause(clause: str, names: Sequence[str]) -> list[str]:
         return [
             name for name in names if name in (f"{stem}ed", f"{stem}d") and deed.group(2) not in _CONDITIONS
         ]
-    said = _SAID.match(bare)
+    match = _SAID.match(bare)
     ends = re.search(r"(?:^|[\s:\"'“‘(])([A-Za-z][\w-]*)[\"'”’]?$", bare)
-    named = ends and (bare[-1].isalpha() or _VERDICT.search(bare))  # a name in quotes is mostly a value
-    last = ends.group(1).lower() if ends and named and not _OF_MANY.match(bare) else ""
-    stated = {said.group(1).lower() if said else "", last} & set(names)
-    return sorted(stated.difference(_OF_TESTS if last else ()))
+    quoted_name = ends and (bare[-1].isalpha() or _VERDICT.search(bare))  # a name in quotes is mostly a value
+    last = ends.group(1).lower() if ends and quoted_name and not _OF_MANY.match(bare) else ""
+    candidates = {match.group(1).lower() if match else "", last} & set(names)
+    return sorted(candidates.difference(_OF_TESTS if last else ()))
 
 
 # ---- questions and errors in the agent's own words ---------------------------------------------------------
@@ -572,10 +572,10 @@ def final_question(text: str) -> str:
     for at in dict.fromkeys((len(lines) - 1, end - 1)):
         if at < 0 or not lines[at].own or lines[at].kind not in ("text", "item"):
             continue
-        asked = [line.text for line in lines if line.block == lines[at].block]
-        if _asks(_QUESTION_END.split(" ".join(asked)), last=at == len(lines) - 1):
+        questions = [line.text for line in lines if line.block == lines[at].block]
+        if _asks(_QUESTION_END.split(" ".join(questions)), last=at == len(lines) - 1):
             rest = (line.text for line in lines[at + 1 :] if line.block != lines[at].block)
-            return "\n".join((*asked, *rest))[-QUESTION_LONGEST:]
+            return "\n".join((*questions, *rest))[-QUESTION_LONGEST:]
     return ""
 
 
@@ -589,12 +589,12 @@ _REQUEST = Lazy(
 )
 
 
-def _asks(said: list[str], *, last: bool) -> bool:
+def _asks(sentences: list[str], *, last: bool) -> bool:
     """Its last sentence is a question or a request; one before it, or before a list, must be put to the reader."""
-    asked = [sentence for sentence in said if _ends_asking(sentence) and not _OFFER.search(sentence)]
-    if _REQUEST.match(said[-1]) or (last and said[-1] in asked):
+    questions = [sentence for sentence in sentences if _ends_asking(sentence) and not _OFFER.search(sentence)]
+    if _REQUEST.match(sentences[-1]) or (last and sentences[-1] in questions):
         return True
-    return any(_TO_READER.search(sentence) for sentence in asked)
+    return any(_TO_READER.search(sentence) for sentence in questions)
 
 
 def _ends_asking(sentence: str) -> bool:

@@ -51,11 +51,11 @@ def read_output(
     extra_indicators: tuple[str, ...] = (),
 ) -> Reading:
     """Read a final message by the rules of its dialect, under what the process did."""
-    said = spoken(plain(text))
-    lines = prose.read(said.message)
+    message = spoken(plain(text))
+    lines = prose.read(message.message)
     if dialect == "loop":
-        return _read_loop(lines, _process(runtime, said), _unproved(runtime), extra_indicators)
-    return _read_review(lines, _process(runtime, said), _unproved(runtime), role, done_word)
+        return _read_loop(lines, _process(runtime, message), _unproved(runtime), extra_indicators)
+    return _read_review(lines, _process(runtime, message), _unproved(runtime), role, done_word)
 
 
 # ── what the process did ────────────────────────────────────────────────────────────────────────────────────
@@ -64,15 +64,15 @@ _LIMITS = Lazy(r"rate|limit|quota|overload|throttl|capacity|429|529|too.?many|ex
 _KILLED = frozenset({124, 130, 137, 143})
 
 
-def _process(runtime: Runtime, said: FinalMessage) -> Outcome | None:
+def _process(runtime: Runtime, message: FinalMessage) -> Outcome | None:
     """What the process itself says, before any word is read. A limit explains a plain non-zero exit."""
-    limited = said.limited or bool(runtime.provider_error and _LIMITS.search(runtime.provider_error))
+    limited = message.limited or bool(runtime.provider_error and _LIMITS.search(runtime.provider_error))
     killed = runtime.timed_out or runtime.exit_code < 0 or runtime.exit_code in _KILLED
     if killed or (runtime.exit_code != 0 and not limited):
         return "failed"
     if limited:
         return "rate_limited"
-    return "failed" if runtime.provider_error or said.failed else None
+    return "failed" if runtime.provider_error or message.failed else None
 
 
 def _unproved(runtime: Runtime) -> tuple[str, ...]:
@@ -94,21 +94,23 @@ def _unproved(runtime: Runtime) -> tuple[str, ...]:
 def _read_loop(
     lines: tuple[Line, ...], process: Outcome | None, unproved: tuple[str, ...], extra: tuple[str, ...]
 ) -> Reading:
-    stated = tuple(sentences(lines))
-    signal, found, status = _exit_signal(lines), affirmed(stated, extra), _status(lines)
-    missing = (*_lacks(signal, found), *_status_veto(status), *_red(stated), *unproved)
-    reading = process or _loop_outcome(status, stated, missing)
-    return Reading(reading=reading, exit_signal=signal, indicators=found, missing=missing)
+    sentences_ = tuple(sentences(lines))
+    signal, indicators, status = _exit_signal(lines), affirmed(sentences_, extra), _status(lines)
+    missing = (*_lacks(signal, indicators), *_status_veto(status), *_red(sentences_), *unproved)
+    reading = process or _loop_outcome(status, sentences_, missing)
+    return Reading(reading=reading, exit_signal=signal, indicators=indicators, missing=missing)
 
 
-def _loop_outcome(status: frozenset[str], stated: tuple[Sentence, ...], missing: tuple[str, ...]) -> Outcome:
-    if "blocked" in status or "open" in status or needs(stated):
+def _loop_outcome(
+    status: frozenset[str], sentences_: tuple[Sentence, ...], missing: tuple[str, ...]
+) -> Outcome:
+    if "blocked" in status or "open" in status or needs(sentences_):
         return "blocked"
     return "not_complete" if missing else "complete"
 
 
-def _red(stated: tuple[Sentence, ...]) -> tuple[str, ...]:
-    return ("CI is known to be red: make it pass first.",) if says_ci_is_red(stated) else ()
+def _red(sentences_: tuple[Sentence, ...]) -> tuple[str, ...]:
+    return ("CI is known to be red: make it pass first.",) if says_ci_is_red(sentences_) else ()
 
 
 def red_ci(message: str) -> tuple[str, ...]:
@@ -116,14 +118,14 @@ def red_ci(message: str) -> tuple[str, ...]:
     return _red(tuple(sentences(prose.read(spoken(plain(message)).message))))
 
 
-def _lacks(signal: bool | None, found: tuple[str, ...]) -> tuple[str, ...]:
+def _lacks(signal: bool | None, indicators: tuple[str, ...]) -> tuple[str, ...]:
     lacks: list[str] = []
     if not signal:
         lacks.append(
             "No line of its own, outside code and quotes, says `EXIT_SIGNAL: true` without another saying false."
         )
-    if len(found) < 2:
-        have = f"only “{found[0]}” is" if found else "none is"
+    if len(indicators) < 2:
+        have = f"only “{indicators[0]}” is" if indicators else "none is"
         lacks.append(
             f"Two different completion indicators must be stated as true; {have}. "
             "Tick both in the Loop Status block, as in `- [x] All tests passing`: that one counts only when it is ticked."
@@ -142,8 +144,8 @@ def _exit_signal(lines: tuple[Line, ...]) -> bool | None:
     for line in statements(lines, "EXIT_SIGNAL"):
         if _EXIT_FALSE.match(line.text):
             return False
-        found = _EXIT.fullmatch(line.text)
-        said_true |= found is not None and found.group(1).lower() == "true" and _alone(line)
+        match = _EXIT.fullmatch(line.text)
+        said_true |= match is not None and match.group(1).lower() == "true" and _alone(line)
     return said_true or None
 
 
@@ -166,12 +168,12 @@ _UNFINISHED = Lazy(
 
 def _status(lines: tuple[Line, ...]) -> frozenset[str]:
     """What the status fields say: blocked, open, unfinished. A template's choice in brackets says nothing."""
-    said: set[str] = set()
+    values: set[str] = set()
     for line in lines:
-        found = _FIELD.fullmatch(line.text) if line.own and line.box != " " else None
-        if found and not re.match(r"\W*\[.*\|", found.group(2)) and "|" not in found.group(2):
-            said |= _field(found.group(1).lower(), found.group(2))
-    return frozenset(said)
+        match = _FIELD.fullmatch(line.text) if line.own and line.box != " " else None
+        if match and not re.match(r"\W*\[.*\|", match.group(2)) and "|" not in match.group(2):
+            values |= _field(match.group(1).lower(), match.group(2))
+    return frozenset(values)
 
 
 def _field(key: str, value: str) -> set[str]:
@@ -183,12 +185,12 @@ def _field(key: str, value: str) -> set[str]:
 
 
 def _status_veto(status: frozenset[str]) -> tuple[str, ...]:
-    told = {
+    reasons = {
         "blocked": "The task status says blocked.",
         "open": "The circuit state says open.",
         "unfinished": "The task status does not say complete.",
     }
-    return tuple(sentence for name, sentence in told.items() if name in status)
+    return tuple(sentence for name, sentence in reasons.items() if name in status)
 
 
 # ── the reviewer's dialect ──────────────────────────────────────────────────────────────────────────────────
@@ -200,10 +202,8 @@ def _read_review(
     signal = _last_word(lines, role, done_word)
     if signal == "FAIL":
         return Reading(reading=process or "failed", signal=signal)
-    wanted = done_word if role == "worker" else "PASS"
-    silent = (
-        () if signal else (f"The last line is not the word {wanted} alone, in capitals as written here.",)
-    )
+    word = done_word if role == "worker" else "PASS"
+    silent = () if signal else (f"The last line is not the word {word} alone, in capitals as written here.",)
     missing = (*silent, *unproved)
     return Reading(
         reading=process or ("not_complete" if missing else "complete"), signal=signal, missing=missing

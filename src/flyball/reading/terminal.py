@@ -84,13 +84,13 @@ def whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def whole_text(said: Said) -> Said:
+def whole_text(value: Said) -> Said:
     """The same facts, with `whole` text everywhere: an agent's JSON can hold halves of characters."""
     try:
-        msgspec.json.encode(said)
+        msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.convert(_whole(msgspec.to_builtins(said)), type(said))
-    return said
+        return msgspec.convert(_whole(msgspec.to_builtins(value)), type(value))
+    return value
 
 
 def _whole(value: Any) -> Any:
@@ -222,7 +222,7 @@ def as_object(text: str | bytes) -> dict[str, Any] | None:
         return None
     except ValueError:
         words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        whole = HALVES.sub(lambda found: found[1] or "?", words)
+        whole = HALVES.sub(lambda match: match[1] or "?", words)
         with contextlib.suppress(ValueError, RecursionError):
             value = msgspec.json.decode(whole) if whole != words else None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

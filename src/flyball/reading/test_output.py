@@ -130,9 +130,9 @@ _NODE = Lazy(r"^(?:#|ℹ) (?:fail|cancelled) (\d+)$", re.M)
 
 def _tap(text: str) -> int | None:
     """TAP, and node:test, which prints its own count below its TAP."""
-    counted = _NODE.findall(text)
-    if counted:
-        return sum(map(int, counted))
+    counts = _NODE.findall(text)
+    if counts:
+        return sum(map(int, counts))
     if not _TAP_PLAN.search(text):
         return None
     return sum(1 for bad, excuse in _TAP.findall(text) if bad and not excuse)
@@ -222,7 +222,9 @@ def read_lines(output: str) -> TestReport | None:
     """The tests named in the output; None where no such runner printed anything."""
     lines = [line for line in plain(output[-TEXT_MOST:]).splitlines() if line and not line.isspace()]
     reports = [
-        report for read in (_go_lines, _cargo_lines, _nextest, _ctest) if (report := read(lines)) is not None
+        report
+        for reader in (_go_lines, _cargo_lines, _nextest, _ctest)
+        if (report := reader(lines)) is not None
     ]
     if not reports:
         return None
@@ -271,10 +273,10 @@ def _cargo_lines(lines: list[str]) -> TestReport | None:
     """Cargo names the binaries on standard error, in the order of their blocks of tests on standard output."""
     binaries = [match[1] or f"doc {match[2]}" for line in lines if (match := _CARGO_BINARY.match(line))]
     tests: list[TestResult] = []
-    begun, ended, failed = 0, 0, False
+    started, ended, failed = 0, 0, False
     for line in lines:
         if _CARGO_BEGIN.match(line):
-            begun += 1
+            started += 1
         elif test := _CARGO_TEST.match(line):
             binary = binaries[min(ended, len(binaries) - 1)] if binaries else ""
             tests.append(TestResult(f"{binary}::{test[1]}", _outcome(test[2])))
@@ -282,7 +284,7 @@ def _cargo_lines(lines: list[str]) -> TestReport | None:
             ended, failed = ended + 1, failed or end[1] == "FAILED"
     if not tests:
         return None
-    complete = ended >= max(begun, len(binaries))
+    complete = ended >= max(started, len(binaries))
     return TestReport(runners=("cargo test",), tests=tuple(tests), complete=complete, failed=failed)
 
 

@@ -314,8 +314,8 @@ def _from_junit(attributes: dict[str, str], suite_file: str, root: str) -> TestR
 
 
 def _junit(data: bytes, root: str) -> TestReport | None:
-    found, parser = _Xml(root), expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
+    handler, parser = _Xml(root), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = handler.start, handler.end
 
     def refuse(*_: object) -> None:
         raise ValueError("a report defines no entities")
@@ -325,5 +325,5 @@ def _junit(data: bytes, root: str) -> TestReport | None:
         parser.Parse(data, True)
     except (expat.ExpatError, ValueError):
         return TestReport(runners=("junit",), complete=False)
-    failed = any(test.outcome == "failed" for test in found.tests)
-    return TestReport(runners=("junit",), tests=tuple(found.tests), failed=failed)
+    failed = any(test.outcome == "failed" for test in handler.tests)
+    return TestReport(runners=("junit",), tests=tuple(handler.tests), failed=failed)

@@ -101,25 +101,25 @@ class App(Records):
 
     def require_person(self, what: str) -> None:
         """Refuse a command that speaks for a person if an agent runs it, and record the attempt in its run."""
-        found = person.agent_above(self.state_dir, self.env, self._is_run)
-        if found is None:
+        agent = person.agent_above(self.state_dir, self.env, self._is_run)
+        if agent is None:
             return
-        message = person.tried(what, found)
-        if found.run and self._is_run(found.run) and not self._has_heard(found.run, message):
-            self.journal.post(found.run, self.clock.now(), message)
-            ring(self.state_dir, self.journal.holder(found.run))
+        message = person.tried(what, agent)
+        if agent.run and self._is_run(agent.run) and not self._has_heard(agent.run, message):
+            self.journal.post(agent.run, self.clock.now(), message)
+            ring(self.state_dir, self.journal.holder(agent.run))
         raise UserError(
-            f"This is an agent's process ({found.how}), and only a person may do that. "
+            f"This is an agent's process ({agent.how}), and only a person may do that. "
             "Run it in your own terminal."
         )
 
-    def _has_heard(self, run_id: str, tried: bytes) -> bool:
+    def _has_heard(self, run_id: str, body: bytes) -> bool:
         """Whether this attempt is recorded already: repeated attempts must not fill the journal."""
-        if any(message.body == tried for message in self.journal.mail(run_id)):
+        if any(message.body == body for message in self.journal.mail(run_id)):
             return True
-        refused = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)
-        said = person.complaint(tried)
-        return any(isinstance(event, e.LetterRefused) and event.reason == said for event in refused)
+        refusals = (e.decode(entry.body) for entry in self.journal.read(run_id) if entry.kind == REFUSED)
+        complaint = person.complaint(body)
+        return any(isinstance(event, e.LetterRefused) and event.reason == complaint for event in refusals)
 
     def _is_run(self, name: str) -> bool:
         return self.dirs.journal.exists() and self.journal.row(name) is not None
@@ -147,18 +147,18 @@ class App(Records):
     def _known_tasks(self, repo: Path | str) -> list[str]:
         """The names of the tasks that wait or have been taken, as far back as they are kept."""
         lanes = [self.read(row.run).plan for row in self.journal.rows(repo=str(repo), machine="cto")]
-        taken = [name for plan in lanes for name in plan.outcomes]
+        names = [name for plan in lanes for name in plan.outcomes]
         runs = [row.ticket for row in self.journal.rows(repo=str(repo), machine="task")]
-        return [*taken, *runs, *(one.id for one in self.backlog(repo).tickets)]
+        return [*names, *runs, *(one.id for one in self.backlog(repo).tickets)]
 
     def _waiting(self, repo: str) -> list[str]:
         """The tasks of the backlog, for the ledger."""
         tickets = self.backlog(repo).tickets
-        shown = [
+        lines = [
             f"{one.id} (priority {one.trigger.priority}{_condition(one.trigger)}): {one.trigger.text}"
             for one in tickets[:LISTED]
         ]
-        return [*shown, f"and {len(tickets) - LISTED} more"] if len(tickets) > LISTED else shown
+        return [*lines, f"and {len(tickets) - LISTED} more"] if len(tickets) > LISTED else lines
 
     # ---- driving ----
 
@@ -187,7 +187,7 @@ class App(Records):
         performer = ThreadPerformer(self.run_files(), show)
         performer.sweep(self._is_over)
         self.dirs.keep_reserve()
-        made = Supervisor(
+        supervisor = Supervisor(
             self.journal,
             performer,
             self.clock,
@@ -201,8 +201,8 @@ class App(Records):
             before_child=self._pin_again,
             fault_of=lambda message: self.seals.fault(message, use=True),
         )
-        made.listen_to(driver.bell, driver.hear)
-        return made
+        supervisor.listen_to(driver.bell, driver.hear)
+        return supervisor
 
     def _listeners(self, run: Run) -> list[Listener]:
         """Who listens to the events of a run. Most runs have no pages and notify nobody, and import neither."""

@@ -49,17 +49,17 @@ def mailbox(repo: Path | str) -> str:
     return f"up-{hashlib.sha256(str(repo).encode()).hexdigest()[:12]}"
 
 
-def take_number(file: Path, known: Callable[[], Iterable[str]]) -> int:
+def take_number(file: Path, used_names: Callable[[], Iterable[str]]) -> int:
     """The number of a new task. The file holds the last one that was given; without it, `known` has the names in use."""
-    held = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)  # two people may add a task at the same time
-        last = os.read(held, 20).decode("ascii", "replace").strip()
-        number = 1 + (int(last) if last.isdecimal() else _highest(known()))
-        os.pwrite(held, f"{number:<19}\n".encode(), 0)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # two people may add a task at the same time
+        last = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        number = 1 + (int(last) if last.isdecimal() else _highest(used_names()))
+        os.pwrite(descriptor, f"{number:<19}\n".encode(), 0)
         return number
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _highest(names: Iterable[str]) -> int:
@@ -68,35 +68,35 @@ def _highest(names: Iterable[str]) -> int:
 
 def backlog(messages: Iterable[Message]) -> Backlog:
     """The tasks that the messages add up to, in the order in which they were left."""
-    tickets, marks, spent = dict[str, Ticket](), dict[str, list[int]](), list[int]()
+    tickets, marks, obsolete = dict[str, Ticket](), dict[str, list[int]](), list[int]()
     for message in messages:
         try:
-            said = decode(message.body)
+            content = decode(message.body)
         except msgspec.MsgspecError:
-            spent.append(message.id)
+            obsolete.append(message.id)
             continue
-        if not isinstance(said, Start):
-            spent.append(message.id)
+        if not isinstance(content, Start):
+            obsolete.append(message.id)
             continue
-        trigger, known = said.trigger, tickets.get(said.trigger.ticket)
+        trigger, ticket = content.trigger, tickets.get(content.trigger.ticket)
         match trigger.kind:
             case (
                 "hold" | "release"
             ):  # everything is open until it is held, a gate closed until it is released
-                spent += marks.pop(trigger.ticket, [])
+                obsolete += marks.pop(trigger.ticket, [])
                 stays = (trigger.kind == "hold") == (trigger.ticket == "")
-                (marks.setdefault(trigger.ticket, []) if stays else spent).append(message.id)
-            case "cancel" if known:
-                spent += [*known.messages, message.id]
-                del tickets[known.id]
-            case "edit" | "start" if known:
-                tickets[known.id] = replace(
-                    known, trigger=_changed(known.trigger, trigger), messages=(*known.messages, message.id)
+                (marks.setdefault(trigger.ticket, []) if stays else obsolete).append(message.id)
+            case "cancel" if ticket:
+                obsolete += [*ticket.messages, message.id]
+                del tickets[ticket.id]
+            case "edit" | "start" if ticket:
+                tickets[ticket.id] = replace(
+                    ticket, trigger=_changed(ticket.trigger, trigger), messages=(*ticket.messages, message.id)
                 )
             case kind if kind in SAYS and trigger.ticket:
-                spent.append(message.id)
-            case _ if known:  # it waits already
-                spent.append(message.id)
+                obsolete.append(message.id)
+            case _ if ticket:  # it waits already
+                obsolete.append(message.id)
             case _:
                 name = trigger.ticket or f"T{message.id}"
                 tickets[name] = Ticket(
@@ -104,7 +104,7 @@ def backlog(messages: Iterable[Message]) -> Backlog:
                 )
     ordered = sorted(tickets.values(), key=lambda one: (-one.trigger.priority, one.messages[0]))
     gates = frozenset(marks) - {""}
-    return Backlog(tickets=tuple(ordered), held="" in marks, gates=gates, spent=tuple(spent))
+    return Backlog(tickets=tuple(ordered), held="" in marks, gates=gates, spent=tuple(obsolete))
 
 
 def _changed(before: Trigger, now: Trigger) -> Trigger:
@@ -119,22 +119,22 @@ def missing(ticket: Ticket, outcomes: Mapping[str, str]) -> list[str]:
     return [name for name in ticket.trigger.after if not outcomes.get(name, "").startswith("done")]
 
 
-def ready(found: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
+def ready(backlog_: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
     """The tickets that can be started now, the most urgent first."""
-    if found.held:
+    if backlog_.held:
         return []
-    return [one for one in found.tickets if not one.trigger.later and not missing(one, outcomes)]
+    return [one for one in backlog_.tickets if not one.trigger.later and not missing(one, outcomes)]
 
 
-def circle(found: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
+def circle(backlog_: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
     """The cycle in which a ticket would wait for itself; empty if there is none."""
-    waits = {one.id: one.trigger.after for one in found.tickets} | {ticket: tuple(after)}
-    way, seen = [ticket], set[str]()
+    waits = {one.id: one.trigger.after for one in backlog_.tickets} | {ticket: tuple(after)}
+    way, visited = [ticket], set[str]()
 
     def walk(name: str) -> bool:
         for other in waits.get(name, ()):
             way.append(other)
-            if other == ticket or (other not in seen and not seen.add(other) and walk(other)):
+            if other == ticket or (other not in visited and not visited.add(other) and walk(other)):
                 return True
             way.pop()
         return False

@@ -120,15 +120,15 @@ def _proof_facts(event: e.AnyEvent) -> dict[str, Any]:
 # ---- as names and values ---------------------------------------------------------------------------------
 
 
-def rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
+def rows(run: Run, facts_: dict[str, Any]) -> list[tuple[str, str]]:
     """What `show` lists below the reason, of these facts; names without a value are left out."""
-    return [(name, value) for name, value in (*_rows(run, known), *_history(known)) if value]
+    return [(name, value) for name, value in (*_rows(run, facts_), *_history(facts_)) if value]
 
 
-def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(run: Run, facts_: dict[str, Any]) -> list[tuple[str, str]]:
     now, proof = time.time_ns() // 1000, "; ".join(clean(command) for command in run.settings.proof)
     budget = NO_BUDGET if run.machine.supervises else run.settings.budget  # there each step has one
-    process = "" if run.status == "ended" else "running" if known["driven"] else "not running"
+    process = "" if run.status == "ended" else "running" if facts_["driven"] else "not running"
     return [
         ("task", one_line(run.task, 200)),
         ("repository", run.began.repo),
@@ -136,14 +136,14 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("process", process),
         ("in state", _in_state(run, now)),
         ("parent", run.began.parent),
-        ("children", first_few(known["children"])),
+        ("children", first_few(facts_["children"])),
         ("started", f"{day_and_clock(run.began.at)}, {rough(now - run.began.at)} ago"),
         ("time", f"{elapsed(run.spending.wall_us)}{_of_wall(budget)}"),
         ("turns", f"{run.turns}{_of(None if run.machine.supervises else run.most('turns'))}"),
         ("iteration", f"{run.iteration}{_of(run.most('iterations'))}" if run.iteration else ""),
         ("cost", _cost(run, budget)),
         ("tokens", f"{_tokens(run)}{_of(budget.tokens)}"),
-        ("models", "; ".join(_model(name, used) for name, used in known["models"].items())),
+        ("models", "; ".join(_model(name, used) for name, used in facts_["models"].items())),
         ("agents", _agents(run)),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
         ("answers from", _answers(run)),
@@ -152,18 +152,20 @@ def _rows(run: Run, known: dict[str, Any]) -> list[tuple[str, str]]:
         ("breakpoints", ", ".join(run.settings.breakpoints)),
         ("changed", _changed(run)),
         *_findings(run),
-        ("branch", (known["branch"] or "") if run.checkout.changed else ""),
+        ("branch", (facts_["branch"] or "") if run.checkout.changed else ""),
         ("pull request", run.checkout.pull_request),
-        ("certificate", known["certificate_file"] or ""),
+        ("certificate", facts_["certificate_file"] or ""),
         ("proof", proof or "none configured; the result will be unproven"),
     ]
 
 
 def _risk(run: Run) -> str:
     """Of the plan, in the standing loop; else of what was changed."""
-    found = run.plan.assessment if run.machine.supervises else run.evidence.ruling
+    assessment = run.plan.assessment if run.machine.supervises else run.evidence.ruling
     return (
-        f"{RISKS.get(found.tier, '')} (tier {found.tier}): {found.tier_why}" if found and found.tier else ""
+        f"{RISKS.get(assessment.tier, '')} (tier {assessment.tier}): {assessment.tier_why}"
+        if assessment and assessment.tier
+        else ""
     )
 
 
@@ -176,10 +178,10 @@ def _findings(run: Run) -> list[tuple[str, str]]:
 def _changed(run: Run) -> str:
     if run.checkout.changed:
         return f"{plural(len(run.checkout.changed), 'file')}: {first_few(run.checkout.changed)}"
-    asked = run.question is not None and run.question.kind == "approval"
+    awaits_approval = run.question is not None and run.question.kind == "approval"
     return (
         f"nothing so far; to see the change you are asked about: flyball diff {run.id}"
-        if asked
+        if awaits_approval
         else "nothing"
     )
 
@@ -232,17 +234,17 @@ def _cost(run: Run, budget: Budget) -> str:
     return cost_text(run) + (f" of {dollars(budget.uusd)}" if budget.uusd is not None else "")
 
 
-def _history(known: dict[str, Any]) -> list[tuple[str, str]]:
+def _history(facts_: dict[str, Any]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for proof in known["proofs"][-LIST_LIMIT:]:
+    for proof in facts_["proofs"][-LIST_LIMIT:]:
         failing = proof.get("failing")
         result = (
             "passed" if proof["passed"] else f"failed{f', {failing} failing' if failing is not None else ''}"
         )
         rows.append(("", f"{result}, tree {proof['tree'][:10]}, {elapsed(proof['took_us'])}"))
-    allowed = sum(ruling["verdict"] == "allow" for ruling in known["rulings"])
-    rows.append(("guard", f"{plural(len(known['rulings']), 'change')} checked, {allowed} allowed"))
-    for ruling in known["rulings"][-LIST_LIMIT:]:
+    allowed = sum(ruling["verdict"] == "allow" for ruling in facts_["rulings"])
+    rows.append(("guard", f"{plural(len(facts_['rulings']), 'change')} checked, {allowed} allowed"))
+    for ruling in facts_["rulings"][-LIST_LIMIT:]:
         if ruling["verdict"] != "allow":
             what = {"ask": "asked", "deny": "refused"}.get(ruling["verdict"], ruling["verdict"])
             reason = one_line(ruling.get("reason", ""))
@@ -306,11 +308,11 @@ def live(records: Records, run: Run, now: int) -> dict[str, str]:
     """What `watch` shows of a run now: where it is, its counters, and what happens at the moment."""
     from flyball.views.run_view import Live
 
-    shown = Live()
+    live_ = Live()
     for member in family(records, run):
-        shown.runs[member.id], shown.since[member.id] = member, member.at
-        shown.calls[member.id] = current_call(records, member)
-    return {"place": shown.place(run), "counters": shown.counters(run, now), "now": shown.now(run, now)}
+        live_.runs[member.id], live_.since[member.id] = member, member.at
+        live_.calls[member.id] = current_call(records, member)
+    return {"place": live_.place(run), "counters": live_.counters(run, now), "now": live_.now(run, now)}
 
 
 def story(records: Records, run: Run, most: int) -> list[Line]:

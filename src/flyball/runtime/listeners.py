@@ -222,15 +222,15 @@ class Artifacts:
         """The newest runs, and those that have not ended, however long ago they began."""
         newest = self._journal.rows(repo=repo, limit=RUNS_MOST)
         going = (self._journal.rows(repo=repo, status=status, limit=GOING_MOST) for status in ALIVE)
-        known = {row.run: row for row in (*newest, *(row for rows in going for row in rows))}
-        return sorted(known.values(), key=lambda row: row.created_at, reverse=True)
+        by_run = {row.run: row for row in (*newest, *(row for rows in going for row in rows))}
+        return sorted(by_run.values(), key=lambda row: row.created_at, reverse=True)
 
     def _run(self, row: Row) -> Run:
         """Our own runs as we hold them; what others drive, as far as they have come."""
-        kept = self._seen.get(row.run)
-        if kept is None or kept.at < row.updated_at:
-            kept = self._seen[row.run] = LastEvent(row.updated_at, load(self._journal, row.run)[0])
-        return kept.run
+        entry = self._seen.get(row.run)
+        if entry is None or entry.at < row.updated_at:
+            entry = self._seen[row.run] = LastEvent(row.updated_at, load(self._journal, row.run)[0])
+        return entry.run
 
 
 def _position(run: Run) -> tuple[str, str, str, int, str]:

@@ -53,5 +53,5 @@ def tone_of(status: str, end: str, asks: bool) -> str:
 def shown_row(records: Records, row: Row) -> dict[str, Any]:
     """The facts of a row, with what `ls` shows in words."""
     tone = tone_of(row.status, row.end, bool(row.question))
-    shown = {"label": status_of(records, row), "tone": tone, "task": task_of(records, row)}
-    return {**row_facts(records, row), **shown, "cost": cost(row.cost_uusd, is_cost_known(records, row))}
+    columns = {"label": status_of(records, row), "tone": tone, "task": task_of(records, row)}
+    return {**row_facts(records, row), **columns, "cost": cost(row.cost_uusd, is_cost_known(records, row))}

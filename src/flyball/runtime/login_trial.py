@@ -50,7 +50,7 @@ class LoginTrial(Struct, frozen=True, kw_only=True):
 
 
 def try_login(agent: str, env: Mapping[str, str]) -> LoginTrial:
-    began = time.monotonic()
+    start = time.monotonic()
     settings = load(None, env, SETS, agents=(agent,), machine="loop").settings(shipped("loop"))
     state_dir = paths(env).state_dir
     try:
@@ -63,7 +63,7 @@ def try_login(agent: str, env: Mapping[str, str]) -> LoginTrial:
     except FlyballError as problem:
         return LoginTrial(agent=agent, login="unknown", kind="unknown", why=str(problem))
     verdict = "refused" if turn.verdict == "auth" else "works" if turn.verdict in ACCEPTED else "unknown"
-    took_s = round(time.monotonic() - began, 1)
+    took_s = round(time.monotonic() - start, 1)
     return LoginTrial(agent=agent, login=verdict, kind=turn.verdict, why=turn.error, took_s=took_s)
 
 

@@ -140,7 +140,7 @@ def change_of(app: App, run: Run) -> list[str]:
 # ---- answers ----------------------------------------------------------------------------------------------
 
 
-def leave_answer(app: App, run: Run, verb: str, text: str, how: str, shown: str = "") -> Sent:
+def leave_answer(app: App, run: Run, verb: str, text: str, how: str, version: str = "") -> Sent:
     """Answer the run's open question. `shown`: the hash of what the person saw, if that may be older than `run`."""
     question, who = run.question, getpass.getuser()
     assert question is not None
@@ -158,8 +158,8 @@ def leave_answer(app: App, run: Run, verb: str, text: str, how: str, shown: str 
             f"{earlier.who} has already answered question {question.id} with {earlier.verb}. "
             f"Continue with `{continues}`."
         )
-    shown = shown or question.shown
-    message = Answer(question=question.id, verb=verb, text=text, who=who, how=how, shown=shown)
+    version = version or question.shown
+    message = Answer(question=question.id, verb=verb, text=text, who=who, how=how, shown=version)
     delivered = app.send(run, message)
     replaced = earlier.verb if earlier else ""
     return Sent(question.id, verb, text, run.id, root_of(app, run.id), delivered, continues, replaced)

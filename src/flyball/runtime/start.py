@@ -53,9 +53,9 @@ def pinned_environment(
     state_dir: Path, root: Path, env: dict[str, str], share: Iterable[str] = ()
 ) -> dict[str, str]:
     """What a new run keeps of the environment."""
-    kept = {name: env[name] for name in PINNED if env.get(name)}
+    pinned = {name: env[name] for name in PINNED if env.get(name)}
     shared = virtual_env(root, share)
-    return activated(kept, shared or kept.get("VIRTUAL_ENV") or _remembered(state_dir, root))
+    return activated(pinned, shared or pinned.get("VIRTUAL_ENV") or _remembered(state_dir, root))
 
 
 def virtual_env(root: Path, names: Iterable[str]) -> str:
@@ -73,8 +73,8 @@ def activated(env: dict[str, str], venv: str) -> dict[str, str]:
 
 def _remembered(state_dir: Path, root: Path) -> str:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        known = msgspec.json.decode(_note(state_dir, root).read_bytes(), type=dict[str, str])
-        venv = known.get("VIRTUAL_ENV", "")
+        versions = msgspec.json.decode(_note(state_dir, root).read_bytes(), type=dict[str, str])
+        venv = versions.get("VIRTUAL_ENV", "")
         return venv if Path(venv, "bin").is_dir() else ""
     return ""
 
@@ -123,10 +123,10 @@ def _answer(folder: Path, words: tuple[str, ...], env: dict[str, str]) -> str:
         return ""
     argv = [program, *(word for word in words[1:] if word)]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        asked = subprocess.run(
+        process = subprocess.run(
             argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_S
         )
-        lines = asked.stdout.decode("utf-8", "replace").splitlines()
+        lines = process.stdout.decode("utf-8", "replace").splitlines()
         return next(
             (line for line in map(str.strip, lines) if line and Path(line, "pyvenv.cfg").is_file()), ""
         )
@@ -151,15 +151,15 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     with_changes: bool = False
 
 
-def task_text(given: str, cwd: Path) -> str:
+def task_text(source: str, cwd: Path) -> str:
     """The task itself, or the text of `@file`."""
-    text = given
-    if given.startswith("@"):
+    text = source
+    if source.startswith("@"):
         try:
-            text = (cwd / given[1:]).read_text("utf-8")
+            text = (cwd / source[1:]).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(
-                f"Cannot read the task file {given[1:]}: {reason(problem)}. Check the path."
+                f"Cannot read the task file {source[1:]}: {reason(problem)}. Check the path."
             ) from None
     text = whole(text.strip().replace("\0", ""))
     if not text:
@@ -323,15 +323,15 @@ def _check_agent(agent: str) -> None:
         raise AgentMissing(missing)
 
 
-def roles_of(loaded: LoadedConfig, machine: Machine, settings: Settings, seen: set[str]) -> list[str]:
+def roles_of(loaded: LoadedConfig, machine: Machine, settings: Settings, visited: set[str]) -> list[str]:
     """The roles that a machine and the machines below it play."""
-    seen.add(machine.name)
+    visited.add(machine.name)
     roles: list[str] = []
     for state in machine.states.values():
         child = _run_in(state, settings)
-        if child and child not in seen:
+        if child and child not in visited:
             below = msgspec.structs.replace(settings, write=str(state.options.get("write", settings.write)))
-            roles += roles_of(loaded, loaded.table(child), below, seen)
+            roles += roles_of(loaded, loaded.table(child), below, visited)
         elif state.act == "agent" and not child:
             roles.append(state.of)
     return list(dict.fromkeys(roles))
@@ -345,9 +345,11 @@ def policies_of(loaded: LoadedConfig) -> policies.Policies:
 def loosened(text: str) -> list[str]:
     """What a policy file allows that the shipped policy does not."""
     base = shipped_policies()
-    named = policies.parse(text, base).named
+    named_policy = policies.parse(text, base).named
     return [
-        s for name, policy in sorted(named.items()) for s in looser(base.named.get(name, base.get()), policy)
+        s
+        for name, policy in sorted(named_policy.items())
+        for s in looser(base.named.get(name, base.get()), policy)
     ]
 
 
@@ -362,13 +364,13 @@ def _check_trust(app: App, loaded: LoadedConfig, repo: Repo, machine: str, trust
     from flyball.authority import trust
 
     store = trust.TrustStore(app.state_dir)
-    wanted = trust.needs(loaded, tracked_files(repo.root), machine, policy=loosened)
-    wanted = trust.untrusted(wanted, loaded, repo.root, store)
-    if not wanted:
+    needs = trust.needs(loaded, tracked_files(repo.root), machine, policy=loosened)
+    needs = trust.untrusted(needs, loaded, repo.root, store)
+    if not needs:
         return
     if not trusted:
-        raise trust.refusal(wanted)
-    for path in dict.fromkeys(need.file for need in wanted):
+        raise trust.refusal(needs)
+    for path in dict.fromkeys(need.file for need in needs):
         store.trust(repo.root, path, loaded.files[path].sha256)
 
 

@@ -164,9 +164,9 @@ class Supervisor:
 
     # ---- the loop ----
 
-    def listen_to(self, source: Any, heard: Callable[[], None]) -> None:
+    def listen_to(self, source: Any, callback: Callable[[], None]) -> None:
         """Wake when this socket or pipe is readable."""
-        self._ears.register(source, selectors.EVENT_READ, heard)
+        self._ears.register(source, selectors.EVENT_READ, callback)
 
     def forget(self, source: Any) -> None:
         """Stop listening to it."""
@@ -245,10 +245,10 @@ class Supervisor:
         if not run.settings.budget.windows:
             return False
         since = max(run.spending.window_from, self._top(batch, run).spending.window_from)
-        seen = windows(self.journal, now, since)
-        if run.spending.window is not None and replace(run.spending.window, at=now) == seen:
+        totals = windows(self.journal, now, since)
+        if run.spending.window is not None and replace(run.spending.window, at=now) == totals:
             return False
-        batch.add(run_id, [seen, *([] if run.began.parent else half_used(run, seen))])
+        batch.add(run_id, [totals, *([] if run.began.parent else half_used(run, totals))])
         return True
 
     def _complete(self, batch: Batch, run_id: str, act: e.Act) -> e.Act:
@@ -268,9 +268,9 @@ class Supervisor:
 
     def _placed(self, batch: Batch, run: Run, act: e.Act) -> e.Act:
         """AGENT-7: finished turns of that file over the top-level run and its descendants."""
-        played = self._top(batch, run).talk.played
-        of_role = played.get(f"{act.agent}|{act.do.partition(':')[2]}", 0)
-        of_file = sum(n for key, n in played.items() if key.startswith(f"{act.agent}|"))
+        turns = self._top(batch, run).talk.played
+        of_role = turns.get(f"{act.agent}|{act.do.partition(':')[2]}", 0)
+        of_file = sum(n for key, n in turns.items() if key.startswith(f"{act.agent}|"))
         return replace(act, place=of_role, place_in_file=of_file)
 
     def _begin_child(self, batch: Batch, parent: Run, act: e.Act) -> None:
@@ -279,8 +279,8 @@ class Supervisor:
         if child.owner and self.before_child:
             self.before_child(parent.id, child.run)
         batch.start(child, self.journal.acquire(act.child, self.driver, self.alive))
-        told = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]
-        batch.add(act.child, told)
+        notes = [e.Told(at=child.at, text=text, who="parent") for text in parent.talk.notes]
+        batch.add(act.child, notes)
 
     def _take_news(self, batch: Batch) -> None:
         while True:
@@ -398,10 +398,10 @@ class Supervisor:
 
     def _contradicted(self, message: Message, others: Sequence[Message]) -> str:
         for at, other in enumerate(others):
-            said = contradiction(message.body, other.body)
-            replaced = said and any(replaces(newer.body, other.body) for newer in others[at + 1 :])
-            if said and not replaced and not self._fault(other):
-                return said
+            contradiction_ = contradiction(message.body, other.body)
+            replaced = contradiction_ and any(replaces(newer.body, other.body) for newer in others[at + 1 :])
+            if contradiction_ and not replaced and not self._fault(other):
+                return contradiction_
         return ""
 
     def _fault(self, message: Message) -> str:
@@ -419,11 +419,11 @@ class Supervisor:
             self._note(run_id, [e.Asked(at=self.clock.now(), what=what, who="terminal")])
             self._spread_asked(run_id)
 
-    def give(self, run_id: str, trigger: e.Trigger, mailbox: str, taken: Sequence[int]) -> None:
+    def give(self, run_id: str, trigger: e.Trigger, mailbox: str, messages: Sequence[int]) -> None:
         """A standing run takes a trigger, with the messages that it comes from."""
         batch = Batch(self.driven)
         batch.add(run_id, hear_trigger(Events(batch.run(run_id), self.clock.now()), trigger))
-        batch.take(run_id, taken, mailbox)
+        batch.take(run_id, messages, mailbox)
         self._commit(batch)
 
     def hand_over(self, run_id: str, other: str) -> None:
@@ -458,8 +458,8 @@ class Supervisor:
         batch = Batch(self.driven)
         batch.spread(run_id, self.clock.now())
         self._commit(batch)
-        asked = self.driven[run_id].run.asked if run_id in self.driven else ""
-        while asked in ("stop", "cancel") and run_id in self.driven:
+        request = self.driven[run_id].run.asked if run_id in self.driven else ""
+        while request in ("stop", "cancel") and run_id in self.driven:
             run = self.driven[run_id].run
             if run.act is not None and not run.act.child:
                 self.performer.stop(run.act.key, True)
@@ -535,8 +535,8 @@ class ThreadPerformer:
     def sweep(self, ended: Callable[[str], bool]) -> None:
         """Remove what a kill between a run's end and its cleanup left; a checkout that was kept once is left alone."""
         for folder in self.run_files.dirs.runs():
-            left = folder.checkout.exists() and not folder.why_kept.exists()
-            if (left or folder.proof.exists()) and ended(folder.path.name):
+            is_left = folder.checkout.exists() and not folder.why_kept.exists()
+            if (is_left or folder.proof.exists()) and ended(folder.path.name):
                 self._tidy(folder)
 
     def _tidy(self, folder: RunDir) -> None:

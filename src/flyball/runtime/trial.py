@@ -85,7 +85,7 @@ class Trial(Struct, frozen=True):
 
 def in_folder(folder: Path, command: str, env: dict[str, str], timeout_s: float) -> Trial:
     """The command as the user would run it. It gets no terminal, and its processes are ended with it."""
-    began = time.monotonic()
+    start = time.monotonic()
     with subprocess.Popen(
         ["/bin/sh", "-c", command],
         cwd=folder,
@@ -103,7 +103,7 @@ def in_folder(folder: Path, command: str, env: dict[str, str], timeout_s: float)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
     text = output[-LOG_MOST:].decode("utf-8", "replace")
-    return _trial(folder, child.returncode, text, time.monotonic() - began)
+    return _trial(folder, child.returncode, text, time.monotonic() - start)
 
 
 def _trial(folder: Path, code: int, log: str, took_s: float, problem: str = "") -> Trial:

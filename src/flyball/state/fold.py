@@ -377,8 +377,8 @@ def _told(run: Run, event: e.Told) -> Run:
     """A newer account of what was done replaces the older one."""
     run = tally.told(run, event)
     if event.text.startswith(tally.FRESH):
-        kept = tuple(note for note in run.talk.notes if not note.startswith(tally.FRESH))
-        run = replace(run, talk=replace(run.talk, notes=kept))
+        notes = tuple(note for note in run.talk.notes if not note.startswith(tally.FRESH))
+        run = replace(run, talk=replace(run.talk, notes=notes))
     return replace(noted(run, event.text), at=event.at)
 
 

@@ -51,8 +51,8 @@ def taken_up(run: Run, event: e.TakenUp) -> Run:
     if event.what == "parked":
         return replace(run, at=event.at, plan=replace(plan, parked=plan.parked[1:]))
     last = renewed(plan.aside[-1])
-    kept = {"parked": plan.parked, "outcomes": plan.outcomes, "nothings": plan.nothings}
-    return replace(run, at=event.at, plan=replace(last, aside=plan.aside[:-1], **kept))
+    carried = {"parked": plan.parked, "outcomes": plan.outcomes, "nothings": plan.nothings}
+    return replace(run, at=event.at, plan=replace(last, aside=plan.aside[:-1], **carried))
 
 
 def abandoned(run: Run, event: e.Abandoned) -> Run:

@@ -358,9 +358,9 @@ class Run(Struct, frozen=True, kw_only=True):
 
     def most(self, key: str) -> int | None:
         """A limit: from the parent's table, else the configuration, else the machine's own."""
-        given = self.began.options.get(key)
-        if isinstance(given, int) and not isinstance(given, bool):
-            return given
+        option = self.began.options.get(key)
+        if isinstance(option, int) and not isinstance(option, bool):
+            return option
         return self.settings.limit(self.machine.name, key, self.machine.most.get(key))
 
     def option(self, key: str) -> Any:

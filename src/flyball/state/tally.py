@@ -39,16 +39,16 @@ ALARM = "security finding"  # the rule of a stop for one
 KEPT = 200
 
 
-def entered(ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]) -> tuple[Finding, ...]:
+def entered(ledger: tuple[Finding, ...], role: str, reported: Iterable[Finding]) -> tuple[Finding, ...]:
     """The ledger after one turn's findings."""
-    for finding in said:
-        known = _known_finding(ledger, finding)
-        if known is None and (role in JUDGING_ROLES or finding.status == "open"):
+    for finding in reported:
+        earlier = _known_finding(ledger, finding)
+        if earlier is None and (role in JUDGING_ROLES or finding.status == "open"):
             ledger = (*ledger, _new_finding(ledger, finding))
-        elif known is not None and _may(role, finding):
-            told = {"evidence": finding.evidence or known.evidence, "text": known.text or finding.text}
-            changed = replace(known, status=finding.status, **told)
-            ledger = tuple(changed if f.id == known.id else f for f in ledger)
+        elif earlier is not None and _may(role, finding):
+            texts = {"evidence": finding.evidence or earlier.evidence, "text": earlier.text or finding.text}
+            changed = replace(earlier, status=finding.status, **texts)
+            ledger = tuple(changed if f.id == earlier.id else f for f in ledger)
     return ledger[-KEPT:]
 
 
@@ -60,8 +60,8 @@ def _known_finding(ledger: tuple[Finding, ...], finding: Finding) -> Finding | N
 
 
 def _new_finding(ledger: tuple[Finding, ...], finding: Finding) -> Finding:
-    taken = {f.id for f in ledger}
-    free = next(name for n in count(1) if (name := f"F{n}") not in taken)
+    ids = {f.id for f in ledger}
+    free = next(name for n in count(1) if (name := f"F{n}") not in ids)
     return replace(finding, id=finding.id or free, status="open")
 
 
@@ -73,11 +73,13 @@ def _may(role: str, finding: Finding) -> bool:
 
 
 def disputed(
-    counts: dict[str, int], ledger: tuple[Finding, ...], role: str, said: Iterable[Finding]
+    counts: dict[str, int], ledger: tuple[Finding, ...], role: str, reported: Iterable[Finding]
 ) -> dict[str, int]:
     """How often each finding was disputed by the role that it was addressed to."""
-    meant = [_known_finding(ledger, f) for f in said if f.status == "disputed" and role not in JUDGING_ROLES]
-    names = [f.id for f in meant if f is not None]
+    matches = [
+        _known_finding(ledger, f) for f in reported if f.status == "disputed" and role not in JUDGING_ROLES
+    ]
+    names = [f.id for f in matches if f is not None]
     return {**counts, **{name: counts.get(name, 0) + 1 for name in names}} if names else counts
 
 
@@ -93,12 +95,12 @@ def answered(talk: Talk, cause: e.Stop | None) -> Talk:
     return replace(talk, disputes={}, alarms=alarms) if talk.disputes or talk.alarms else talk
 
 
-def settled(ledger: tuple[Finding, ...], said: tuple[Finding, ...]) -> bool:
+def settled(ledger: tuple[Finding, ...], reported: tuple[Finding, ...]) -> bool:
     """The judge closed everything that was open and raised or reopened nothing: read as PASS.
 
     A round in which it said nothing about the ledger never is.
     """
-    return bool(said) and all(f.status in CLOSED for f in (*said, *ledger))
+    return bool(reported) and all(f.status in CLOSED for f in (*reported, *ledger))
 
 
 SHOWN = "The findings so far:\n"
@@ -155,14 +157,14 @@ FROM_A_PERSON = "Message from a person: "
 UNDONE = ("conflict", "unreachable")  # what a person has to help with before it is tried again
 
 
-def after_prepare(run: Run, made: e.Prepared) -> Run:
-    tree, checkout = made.tree or made.base_tree, with_changes(run.checkout, made.changed, made.lines)
-    trees = tuple(dict.fromkeys(t for t in (made.base_tree, tree) if t))
+def after_prepare(run: Run, result: e.Prepared) -> Run:
+    tree, checkout = result.tree or result.base_tree, with_changes(run.checkout, result.changed, result.lines)
+    trees = tuple(dict.fromkeys(t for t in (result.base_tree, tree) if t))
     return replace(
         run,
         tree=tree,
-        agenda=run.agenda if made.error else without(run.agenda, Prepare),
-        checkout=replace(checkout, sandbox=made.sandbox, base_tree=made.base_tree),
+        agenda=run.agenda if result.error else without(run.agenda, Prepare),
+        checkout=replace(checkout, sandbox=result.sandbox, base_tree=result.base_tree),
         progress=replace(run.progress, trees=trees),
     )
 
@@ -175,14 +177,14 @@ def with_changes(checkout: Checkout, changed: tuple[str, ...], lines: int = 0, d
     return replace(checkout, changed=files, lines=checkout.lines + lines, deleted=checkout.deleted + deleted)
 
 
-def after_commit(run: Run, done: e.CommitEnded) -> Run:
-    checkout = replace(run.checkout, certificate=done.certificate or run.checkout.certificate)
-    if done.outcome == "committed":
-        checkout = replace(checkout, commit=done)
-    elif done.outcome == "refused":
-        note = f"The commit was refused:\n{done.reason}"
+def after_commit(run: Run, result: e.CommitEnded) -> Run:
+    checkout = replace(run.checkout, certificate=result.certificate or run.checkout.certificate)
+    if result.outcome == "committed":
+        checkout = replace(checkout, commit=result)
+    elif result.outcome == "refused":
+        note = f"The commit was refused:\n{result.reason}"
         run = replace(run, talk=replace(run.talk, notes=(*run.talk.notes, note)))
-    steps = run.agenda if done.outcome in UNDONE else without(run.agenda, Commit)
+    steps = run.agenda if result.outcome in UNDONE else without(run.agenda, Commit)
     return replace(run, checkout=checkout, agenda=steps)
 
 
@@ -335,9 +337,9 @@ def closing_line(message: str) -> str:
     """The last line of a message that says something: no heading, claim or signal; above the status block if it can be."""
     above = _STATUS_BLOCK.split(message, maxsplit=1)[0]
     for part in (above, message):
-        said = [line.strip() for line in part.splitlines() if any(map(str.isalpha, line))]
-        if told := [line for line in said if not _NO_SUMMARY.match(line)]:
-            return told[-1]
+        lines = [line.strip() for line in part.splitlines() if any(map(str.isalpha, line))]
+        if sentences := [line for line in lines if not _NO_SUMMARY.match(line)]:
+            return sentences[-1]
     return ""
 
 
@@ -355,8 +357,8 @@ def _progress(run: Run, role: str, turn: e.TurnEnded) -> Run:
     """A tree never seen in this run is progress; one seen before is not, and neither are words (CTO-11)."""
     tree, progress = turn.tree or run.tree, run.progress
     if role == "author":  # what was said of an earlier tree, or in the other place, is no longer said
-        done = tree if turn.claim.signal == "DONE" else ""
-        run = replace(run, evidence=replace(run.evidence, done_tree=done))
+        done_tree = tree if turn.claim.signal == "DONE" else ""
+        run = replace(run, evidence=replace(run.evidence, done_tree=done_tree))
     if role in READ_ONLY_ROLES or waits_for_answer(turn):
         return replace(run, tree=tree)
     fresh = bool(tree) and tree not in progress.trees
@@ -388,7 +390,7 @@ def in_session(talk: Talk, act: e.Act, session: str) -> Talk:
 def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     evidence, why = run.evidence, act.why if act else ""
     before = evidence.proof.fails if evidence.proof and evidence.proof.tree == proof.tree else 0
-    known = Proof(
+    current = Proof(
         tree=proof.tree,
         passed=proof.passed,
         failing=proof.failing,
@@ -404,10 +406,10 @@ def after_proof(run: Run, act: e.Act | None, proof: e.ProofEnded) -> Run:
     )
     if why == "baseline":
         base = {"baseline": proof.failing, "before": proof.failing_tests, "fewest": proof.failing}
-        evidence = replace(evidence, proof=known, **base)
+        evidence = replace(evidence, proof=current, **base)
         return replace(run, agenda=without(run.agenda, Baseline), evidence=evidence)
     fewer = proof.failing is not None and (evidence.fewest is None or proof.failing < evidence.fewest)
-    evidence = replace(evidence, proof=known, fewest=proof.failing if fewer else evidence.fewest)
+    evidence = replace(evidence, proof=current, fewest=proof.failing if fewer else evidence.fewest)
     gate = why == "gate" and not proof.cannot_start
     run = replace(run, evidence=evidence, agenda=without(run.agenda, Prove) if gate else run.agenda)
     run = replace(run, progress=_probed(run.progress, proof, why == "probe", fewer))
@@ -445,8 +447,8 @@ def answer_for_agent(question: e.Question | None, event: e.Answered) -> str:
     """An answer with what it answers: the agent of the next turn may not be the one that asked."""
     if not event.text:
         return ""
-    asked = question is not None and event.verb == "answer" and question.kind == "clarification"
-    if question is not None and asked:
+    for_agent = question is not None and event.verb == "answer" and question.kind == "clarification"
+    if question is not None and for_agent:
         return f"You asked: {question.text}\n\nThe answer: {event.text}"
     return f"{FROM_A_PERSON}{event.text}"
 
@@ -467,8 +469,8 @@ def plan_reviewed(run: Run, event: e.PlanReviewed) -> Run:
 def disproved(run: Run, fingerprint: str, summary: str) -> Run:
     """The failing proof after a turn is the turn's error, even if the tree was known to fail."""
     progress = run.progress
-    counted = _counted_error(*progress.error_before, fingerprint)
-    return replace(run, progress=replace(progress, error_text=summary or progress.error_text, **counted))
+    count = _counted_error(*progress.error_before, fingerprint)
+    return replace(run, progress=replace(progress, error_text=summary or progress.error_text, **count))
 
 
 def _counted_error(last: str, count: int, now: str) -> dict[str, Any]:

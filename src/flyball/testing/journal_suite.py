@@ -62,15 +62,15 @@ class JournalSuite:
 
     def test_what_was_appended_is_read_in_order(self, journal: Journal) -> None:
         fence = begin(journal, "r", "a", "b")
-        written = journal.append([write("r", 2, fence, "c")])
-        read = list(journal.read("r"))
-        assert [(e.seq, e.kind, e.body, e.at) for e in read] == [
+        entries = journal.append([write("r", 2, fence, "c")])
+        stored = list(journal.read("r"))
+        assert [(e.seq, e.kind, e.body, e.at) for e in stored] == [
             (1, "a", b'"a"', 1),
             (2, "b", b'"b"', 2),
             (3, "c", b'"c"', 3),
         ]
-        assert read[2:] == written == list(journal.read("r", 2))
-        assert journal.head("r") == (3, written[0].hash) == (3, journal.hash_at("r", 3))
+        assert stored[2:] == entries == list(journal.read("r", 2))
+        assert journal.head("r") == (3, entries[0].hash) == (3, journal.hash_at("r", 3))
 
     def test_an_unknown_run_is_empty(self, journal: Journal) -> None:
         assert journal.head("no") == (0, "")
@@ -101,12 +101,12 @@ class JournalSuite:
 
     def test_appending_while_reading_is_safe(self, journal: Journal) -> None:
         fence = begin(journal, "r", *("k" for _ in range(1_500)))
-        seen = 0
+        count = 0
         for _ in journal.read("r"):
-            seen += 1
-            if seen == 700:
+            count += 1
+            if count == 700:
                 journal.append([write("r", 1_500, fence, "new")])
-        assert seen >= 1_500
+        assert count >= 1_500
         assert journal.head("r")[0] == 1_501
 
     def test_the_same_events_give_the_same_head_and_any_other_another(self, journal: Journal) -> None:
@@ -175,11 +175,11 @@ class JournalSuite:
 
     def test_a_second_driver_is_refused_by_name(self, journal: Journal) -> None:
         fence = journal.acquire("r", "process 7", everyone)
-        asked: list[str] = []
+        names: list[str] = []
         error = refused(
-            AlreadyRunning, lambda: journal.acquire("r", "process 8", lambda d: bool(asked.append(d)) or True)
+            AlreadyRunning, lambda: journal.acquire("r", "process 8", lambda d: bool(names.append(d)) or True)
         )
-        assert asked == ["process 7"] and "process 7" in str(error)
+        assert names == ["process 7"] and "process 7" in str(error)
         assert journal.acquire("r", "process 7", everyone) == fence
         assert journal.holder("r") == "process 7"
 
@@ -385,10 +385,10 @@ class JournalSuite:
             Checkpoint("gone", 3, "ab" * 32, 1),
             Checkpoint("", 9, "ab" * 32, 1),
         ]
-        found = journal.faults(marks)
-        assert [(f.run, f.seq) for f in found] == [("", 9), ("r", 5), ("r", 1), ("gone", 3)]
-        assert "cut off or put back" in found[1].message and "rewritten" in found[2].message
-        assert all(f.message.endswith(".") for f in found)
+        faults = journal.faults(marks)
+        assert [(f.run, f.seq) for f in faults] == [("", 9), ("r", 5), ("r", 1), ("gone", 3)]
+        assert "cut off or put back" in faults[1].message and "rewritten" in faults[2].message
+        assert all(f.message.endswith(".") for f in faults)
 
 
 SHARED = {"root": "a", "parent": "a", "state": "testing", "status": "waiting"}

@@ -54,7 +54,7 @@ def _probed(vendor: Vendor, folder: Path, model: ScriptedModel) -> Probe:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     request = _request(folder.name, work, act / "prompt")
-    agent, asked = adapter(vendor.agent), list[str]()
+    agent, questions = adapter(vendor.agent), list[str]()
     launch = agent.launch(request)
     own = {"HOME": str(home), "PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder)}
     process.begin(
@@ -68,7 +68,7 @@ def _probed(vendor: Vendor, folder: Path, model: ScriptedModel) -> Probe:
             wall_s=WALL_S,
         ),
     )
-    exit_ = _attended(agent, request, act, asked)
+    exit_ = _attended(agent, request, act, questions)
     out, err = (data.decode("utf-8", "replace") for data in (process.read_out(act), process.read_err(act)))
     transcript = Transcript()
     for line in out.splitlines():
@@ -76,7 +76,7 @@ def _probed(vendor: Vendor, folder: Path, model: ScriptedModel) -> Probe:
     return Probe(
         result=agent.read(out, err, exit_),
         wrote=(work / FILE).exists(),
-        asked=len(asked),
+        asked=len(questions),
         requests=model.state()["played"],
         unknown=transcript.facts.unknown,
     )
@@ -89,9 +89,9 @@ def _request(key: str, work: Path, prompt: Path) -> TurnRequest:
     return TurnRequest(prompt=text, prompt_file=prompt, role="coder", key=key, cwd=str(work), confined=True)
 
 
-def _attended(agent: object, request: TurnRequest, act: Path, asked: list[str]) -> process.Exit:
+def _attended(agent: object, request: TurnRequest, act: Path, questions: list[str]) -> process.Exit:
     def allow(tool: str, _given: object, _call: str) -> Answer:
-        asked.append(tool)
+        questions.append(tool)
         return Answer(True)
 
     dialogue = Dialogue(act, agent.converse(request, allow)) if isinstance(agent, Talks) else None

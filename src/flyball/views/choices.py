@@ -83,19 +83,21 @@ def offered(question: e.Question) -> tuple[str, ...]:
 
 def keys_of(question: e.Question) -> dict[str, str]:
     """Key -> verb. A verb of a user's own machine gets its first letter that no other answer has."""
-    chosen = {KEYS[verb]: verb for verb in offered(question) if verb in KEYS}
+    keys = {KEYS[verb]: verb for verb in offered(question) if verb in KEYS}
     for verb in offered(question):
-        letters = [letter for letter in verb if letter.isalpha() and letter not in (*chosen, SHOW, QUIT)]
+        letters = [letter for letter in verb if letter.isalpha() and letter not in (*keys, SHOW, QUIT)]
         if verb not in KEYS and letters:
-            chosen[letters[0]] = verb
-    return chosen
+            keys[letters[0]] = verb
+    return keys
 
 
 def choices(question: e.Question, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """The verbs that a question takes, each with its key (`keys`: key -> verb) and what it does."""
     here = DOES_HERE.get(question.kind, {})
-    known = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in offered(question)]
+    options = [(verb, here.get(verb) or DOES.get(verb, "")) for verb in offered(question)]
     if not keys:
-        return [(verb, does) for verb, does in known if does]
+        return [(verb, does) for verb, does in options if does]
     key_of = {verb: key for key, verb in keys.items()}  # the text is asked for after the key
-    return [(f"{key_of.get(verb, ' ')} {verb}", does.removeprefix("TEXT: ")) for verb, does in known if does]
+    return [
+        (f"{key_of.get(verb, ' ')} {verb}", does.removeprefix("TEXT: ")) for verb, does in options if does
+    ]

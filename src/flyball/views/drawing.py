@@ -57,9 +57,9 @@ def svg(machine: Machine, here: str = "") -> str:
 
 
 def _text(x: int, y: int, words: str, kind: str = "", anchor: str = "") -> str:
-    named = f' class="{kind}"' if kind else ""
+    attribute = f' class="{kind}"' if kind else ""
     placed = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x}" y="{y}"{named}{placed}>{escape(words)}</text>'
+    return f'<text x="{x}" y="{y}"{attribute}{placed}>{escape(words)}</text>'
 
 
 # ---- states ---------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def _frames(layout: Layout) -> Iterator[str]:
 
 def _notes(machine: Machine) -> list[str]:
     """What applies to all states, as lines."""
-    spoken = {outcome: MEANINGS.get(target, target) for outcome, target in machine.anywhere.items()}
-    notes = [f"in any state: {part}" for part in leads(spoken).split(" · ") if part]
+    targets = {outcome: MEANINGS.get(target, target) for outcome, target in machine.anywhere.items()}
+    notes = [f"in any state: {part}" for part in leads(targets).split(" · ") if part]
     if machine.most:
         notes.append("at most " + ", ".join(f"{count} {name}" for name, count in machine.most.items()))
     for title, spans in (("within", machine.within_us), ("alert after", machine.alert_us)):
@@ -172,8 +172,8 @@ def _notes(machine: Machine) -> list[str]:
     return notes[:NOTE_MOST] or [""]
 
 
-def _of(spans: Iterable[tuple[str, int]], wanted: int) -> list[str]:
-    return [state for state, us in spans if us == wanted]
+def _of(spans: Iterable[tuple[str, int]], number: int) -> list[str]:
+    return [state for state, us in spans if us == number]
 
 
 def _footer(notes: Sequence[str], y: int) -> Iterator[str]:

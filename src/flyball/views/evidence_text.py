@@ -41,12 +41,12 @@ def _judged(evidence: Evidence) -> str:
 def _mended(evidence: Evidence) -> str:
     if evidence.judged != "tests":
         return ""
-    kept = f"{evidence.pass_to_pass_count} passed before and still pass"
+    unchanged = f"{evidence.pass_to_pass_count} passed before and still pass"
     if not evidence.fail_to_pass_count:
-        return f"the tests also pass without this change; {kept}"
+        return f"the tests also pass without this change; {unchanged}"
     count = plural(evidence.fail_to_pass_count, "test")
     verb = "fails" if evidence.fail_to_pass_count == 1 else "fail"
-    return f"{count} {verb} without the change ({first_few(evidence.fail_to_pass, 3)}); {kept}"
+    return f"{count} {verb} without the change ({first_few(evidence.fail_to_pass, 3)}); {unchanged}"
 
 
 def _others(evidence: Evidence) -> str:
@@ -69,8 +69,8 @@ def _bite(evidence: Evidence) -> str:
 
 
 def _broken(place: str) -> str:
-    kind, found, where = place.partition(" in ")
-    return f"{BROKEN[kind]} in {where}" if found and kind in BROKEN else place
+    kind, name, where = place.partition(" in ")
+    return f"{BROKEN[kind]} in {where}" if name and kind in BROKEN else place
 
 
 def tests_by_name(failing: tuple[str, ...], evidence: Evidence) -> list[tuple[str, tuple[str, ...]]]:

@@ -87,13 +87,13 @@ def laid_out(machine: Machine) -> Layout:
 def _frameable(machine: Machine, order: Sequence[str]) -> dict[str, Sequence[str]]:
     """The groups whose states are next to each other and in no other frame."""
     frames: dict[str, Sequence[str]] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for name, members in machine.groups.items():
         places = sorted(order.index(member) for member in members)
         together = len(places) > 1 and places == list(range(places[0], places[-1] + 1))
-        if together and not taken & set(members):
+        if together and not used & set(members):
             frames[name] = [order[place] for place in places]
-            taken |= set(members)
+            used |= set(members)
     return frames
 
 

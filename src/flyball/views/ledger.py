@@ -83,11 +83,11 @@ def _find(runs: Sequence[Run], name: str) -> Run | None:
 
 
 def _tier(run: Run) -> str:
-    found, ruling = run.plan.assessment, run.evidence.ruling
-    if run.machine.standing and found is None:
+    assessment, ruling = run.plan.assessment, run.evidence.ruling
+    if run.machine.standing and assessment is None:
         return "nothing is planned"
-    if found is not None:
-        return f"{found.tier} ({found.tier_why.rstrip('.')})"
+    if assessment is not None:
+        return f"{assessment.tier} ({assessment.tier_why.rstrip('.')})"
     return f"{ruling.tier} ({ruling.tier_why.rstrip('.')})" if ruling and ruling.tier else "not known yet"
 
 
@@ -167,11 +167,11 @@ def plan_page(runs: Sequence[Run]) -> str:
 
 
 def _facts(run: Run) -> list[str]:
-    found = run.plan.assessment
-    assert found is not None
+    assessment = run.plan.assessment
+    assert assessment is not None
     facts = [
         line for line in outline(run).splitlines() if line.startswith(("Tier:", "Estimate:", "Rollback:"))
     ]
-    needed = f"needed. {' '.join(found.reasons)}" if found.reasons else "not needed"
+    needed = f"needed. {' '.join(assessment.reasons)}" if assessment.reasons else "not needed"
     approval = "approved" if run.plan.approved else needed
     return [*(f"- {line}" for line in (*facts, f"Approval: {approval}"))]

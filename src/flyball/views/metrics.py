@@ -59,9 +59,9 @@ def _activity(total: Stats) -> list[Family]:
 
 def _repeats(total: Stats) -> list[Family]:
     recoveries = [
-        ({"kind": kind, "completed": done}, count)
+        ({"kind": kind, "completed": label}, count)
         for kind, one in total.recoveries.items()
-        for done, count in (("yes", one.completed), ("no", one.used - one.completed))
+        for label, count in (("yes", one.completed), ("no", one.used - one.completed))
     ]
     return [
         _counter("same_action_turns", "Turns that ended like the turn before.", [({}, total.same_results)]),

@@ -111,11 +111,11 @@ class Throttle(Struct):
         if not self.held or (len(self.sent) >= MOST and not last):
             return None
         titles = [one.title.removeprefix("flyball: ") for one in self.held]
-        shown = [*titles[:20], *([f"and {len(titles) - 20} more"] if len(titles) > 20 else [])]
+        lines = [*titles[:20], *([f"and {len(titles) - 20} more"] if len(titles) > 20 else [])]
         count, self.held = plural(len(self.held), "more message"), []
         self.sent.append(now)
         return Notice(
-            "", f"flyball: {count}", "\n".join((*shown, "", "`flyball inbox` lists what waits for you."))
+            "", f"flyball: {count}", "\n".join((*lines, "", "`flyball inbox` lists what waits for you."))
         )
 
     def wait_s(self, now: int) -> float | None:

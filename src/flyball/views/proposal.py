@@ -16,9 +16,11 @@ def title(run: Run) -> str:
     return lines[0][:TITLE_MOST]
 
 
-def body(run: Run, done: e.CommitEnded) -> str:
+def body(run: Run, commit: e.CommitEnded) -> str:
     lines = [clean(run.began.task).strip()[:TASK_MOST], "", *_proved(run), ""]
-    lines.append(f"Commit `{done.commit}`, tree `{done.tree}`, certificate `sha256:{done.certificate}`.")
+    lines.append(
+        f"Commit `{commit.commit}`, tree `{commit.tree}`, certificate `sha256:{commit.certificate}`."
+    )
     lines.append(f"Run `{run.id}`: `flyball verify {run.id}` checks the certificate.")
     return "\n".join(lines) + "\n"
 

@@ -162,8 +162,8 @@ def happened(stop: e.Stop, state: str, idle_us: int = 10 * MINUTE) -> str:
 
 def _clause(stop: e.Stop) -> str:
     family = stop.code.partition(".")[0]
-    known = (f"{stop.code} {stop.rule}", stop.code, stop.code.rpartition(".")[0], f"{family}.guard", family)
-    return next((HAPPENED[key] for key in known if key in HAPPENED), "")
+    codes = (f"{stop.code} {stop.rule}", stop.code, stop.code.rpartition(".")[0], f"{family}.guard", family)
+    return next((HAPPENED[key] for key in codes if key in HAPPENED), "")
 
 
 def readable(value: str) -> str:
@@ -211,8 +211,8 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"{which}: {first_few(names, 3)}")
     quote = key_line(stop.detail)
     if quote and not (names and not _ERROR.search(quote)):
-        said = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
-        parts.append(f"{'last error: ' if is_limited(stop) else ''}“{said}”")
+        message = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
+        parts.append(f"{'last error: ' if is_limited(stop) else ''}“{message}”")
     return f"{'; '.join(parts)}."
 
 
@@ -229,8 +229,8 @@ def used(run: Run) -> str:
 def failing_now(run: Run) -> list[str]:
     """The failing tests of the files as they are, by name."""
     proof = run.evidence.proof
-    known = proof is not None and not proof.passed and proof.tree == run.tree
-    names = (proof.failing_tests or failing_names(proof.summary)) if proof and known else ()
+    is_current = proof is not None and not proof.passed and proof.tree == run.tree
+    names = (proof.failing_tests or failing_names(proof.summary)) if proof and is_current else ()
     return [one_line(name, 100) for name in names]
 
 

@@ -98,10 +98,10 @@ def _decisions(run: Run, events: Sequence[e.AnyEvent]) -> Iterator[tuple[list[e.
             case e.ActFinished():
                 if run.act is None or run.act.key != event.key:
                     return
-                done = Finished(
+                finished = Finished(
                     key=event.key, result=event.result, took_us=event.took_us, ruling=rulings.get(event.key)
                 )
-                facts = react(run, done, event.at)
+                facts = react(run, finished, event.at)
                 run = fold(run, facts)
                 yield [x for x in facts if isinstance(x, DECIDED)], run
             case e.ActInterrupted():

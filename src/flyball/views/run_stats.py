@@ -118,11 +118,11 @@ def outcome(one: Measures) -> str:
 
 def _jobs(rows: Sequence[Measures]) -> list[Job]:
     """Newest first. The work of a run is added to the nearest run above it that owns a checkout."""
-    known, jobs = {one.run: one for one in rows}, dict[str, Job]()
+    by_run, jobs = {one.run: one for one in rows}, dict[str, Job]()
     for one in rows:
         owner = one
-        while not owner.owner and owner.parent in known:
-            owner = known[owner.parent]
+        while not owner.owner and owner.parent in by_run:
+            owner = by_run[owner.parent]
         job = jobs.setdefault(owner.run, _job(owner))
         job.turns += one.turns
         job.calls += one.calls

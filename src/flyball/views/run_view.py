@@ -105,7 +105,7 @@ def run_state(machine: Machine, state: str) -> str:
 
 def from_run_state(machine: Machine, name: str) -> str:
     """The state of `review` for a run state. An unknown one is an error, not a failure of the run."""
-    state = next((state for state, known in machine.run_states.items() if known == name), "")
+    state = next((state for state, run_state in machine.run_states.items() if run_state == name), "")
     if not state:
         raise FlyballError(f"'{name}' is not a run state. Known: {', '.join(machine.run_states.values())}.")
     return state
@@ -202,8 +202,8 @@ class Timeline:
 
     def _line(self, event: e.AnyEvent, place: Place, words: Words) -> Line:
         text, level, tone = words
-        left = event.source if isinstance(event, e.Moved) else place.state  # a move is shown where it starts
-        where = f"{'· ' * place.depth}{left}"
+        state = event.source if isinstance(event, e.Moved) else place.state  # a move is shown where it starts
+        where = f"{'· ' * place.depth}{state}"
         return Line(event.at, where, text, level, tone)
 
     def _words(self, place: Place, event: e.AnyEvent) -> Words:
@@ -215,8 +215,8 @@ class Timeline:
                 return self._finished(place, event)
             case e.ActInterrupted():
                 name = _subject(self._acts.pop(event.key, None))
-                kept = f"; its changes are kept in {event.kept}" if event.kept else ""
-                return f"{name} was interrupted: {one_line(event.reason)}{kept}", 2, "warn"
+                suffix = f"; its changes are kept in {event.kept}" if event.kept else ""
+                return f"{name} was interrupted: {one_line(event.reason)}{suffix}", 2, "warn"
             case e.Ruled(ruling=ruling):
                 return _ruled(ruling, self._above_question)
             case e.Moved():
@@ -259,8 +259,8 @@ def _from_outside(event: e.AnyEvent) -> Words:
         case e.Told() if event.host:
             return f"agents may now reach {one_line(event.host)}{_by(event.who)}", 2, ""
         case e.Told():
-            said = event.text.removeprefix(FROM_A_PERSON)
-            return f"message for the agent{_from(event.who)}: {one_line(said)}", 0, "dim"
+            spoken_text = event.text.removeprefix(FROM_A_PERSON)
+            return f"message for the agent{_from(event.who)}: {one_line(spoken_text)}", 0, "dim"
         case e.Asked():
             what = {"": "continue", "interrupt": "stop"}.get(event.what, event.what)
             by = "" if event.who == "terminal" else _by(event.who)
@@ -292,8 +292,8 @@ def _by_flyball(event: e.AnyEvent) -> Words:
     """What Flyball noted itself."""
     match event:
         case e.Warned():
-            said = event.code == "turn.failed"  # the line above has it
-            return f"warning: {one_line(event.text)} ({event.code})", 0 if said else 2, "warn"
+            repeated = event.code == "turn.failed"  # the line above has it
+            return f"warning: {one_line(event.text)} ({event.code})", 0 if repeated else 2, "warn"
         case e.Limited():
             return f"{agent_name(event.agent)} is rate limited until {clock(event.until)}", 2, "warn"
         case e.Skipped():
@@ -394,8 +394,8 @@ def _finished(act: e.Act | None, event: e.ActFinished) -> Words:
             reason = f": {one_line(check.reason)}" if check.reason else ""
             return f"check: {check.outcome}{reason}", 2 if bad else 0, "warn" if bad else "dim"
         case e.Restored() as restored:
-            kept = f"; your edits are kept as {restored.kept}" if restored.kept else ""
-            return f"checkout restored to tree {restored.tree[:10]}{kept}", 0, "dim"
+            suffix = f"; your edits are kept as {restored.kept}" if restored.kept else ""
+            return f"checkout restored to tree {restored.tree[:10]}{suffix}", 0, "dim"
 
 
 def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
@@ -432,9 +432,9 @@ def _turn(act: e.Act | None, turn: e.TurnEnded, took_us: int) -> Words:
 def _findings(findings: tuple[e.Finding, ...]) -> str:
     """What a review raised, and what it says of what was raised before."""
     raised = [finding_text(finding) for finding in findings if not finding.id or finding.text]
-    known = [f"{finding.id} {finding.status}" for finding in findings if finding.id and not finding.text]
+    changes = [f"{finding.id} {finding.status}" for finding in findings if finding.id and not finding.text]
     count = f"{plural(len(raised), 'finding')}: {'; '.join(raised[:3])}" if raised else ""
-    return ", ".join(part for part in (count, first_few(known)) if part)
+    return ", ".join(part for part in (count, first_few(changes)) if part)
 
 
 def _proof(act: e.Act | None, proof: e.ProofEnded, took_us: int, names: str) -> Words:

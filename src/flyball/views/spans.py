@@ -111,10 +111,10 @@ def _finished(began: e.RunBegan, started: StartedAct | None, event: e.ActFinishe
                 "flyball.proof.failing": proof.failing or 0,
             }
             yield _act(began, started, event.at, facts, "" if proof.passed else "failed")
-        case e.CheckEnded() | e.CommitEnded() as done:
-            good = done.outcome in ("ready", "committed")
+        case e.CheckEnded() | e.CommitEnded() as result:
+            good = result.outcome in ("ready", "committed")
             yield _act(
-                began, started, event.at, {"flyball.outcome": done.outcome}, "" if good else done.outcome
+                began, started, event.at, {"flyball.outcome": result.outcome}, "" if good else result.outcome
             )
         case e.ChildEnded() as child:
             facts = {"flyball.child": child.run, "flyball.stop_code": child.stop.code}

@@ -99,10 +99,10 @@ def _event(
 
 def record(events: Iterable[e.AnyEvent], now: int) -> dict[str, Any]:
     """The record of a task: where it is, how it came there, and how long that took."""
-    known, told = list(events), TaskEvents()
-    rows = [one for event in known for one in told.of(event)]
+    story, task_events = list(events), TaskEvents()
+    rows = [one for event in story for one in task_events.of(event)]
     history = [_transition(one) for one in rows if one["event"] == "STATE_TRANSITION"]
-    run, counts = told.run, measure(known, now)
+    run, counts = task_events.run, measure(story, now)
     assert run is not None and counts is not None, "the first event of a run is RunBegan"
     end = counts.updated_at if run.status == "ended" else max(now, run.at)
     return {
@@ -110,7 +110,7 @@ def record(events: Iterable[e.AnyEvent], now: int) -> dict[str, Any]:
         "title": one_line(run.began.task.partition("\n")[0], 200),
         "currentState": run.state,
         "previousState": run.path.previous or None,
-        "assignedAgent": _assigned(run, known),
+        "assignedAgent": _assigned(run, story),
         "failureCount": run.path.failures.get(run.state, 0),
         "ctoAttempts": run.path.interventions,
         "stateHistory": history,

@@ -71,8 +71,8 @@ def finding_text(finding: Finding) -> str:
 
 def first_few(names: Sequence[str], limit: int = 5) -> str:
     """Some names, and how many more there are."""
-    shown = ", ".join(one_line(name, 80) for name in names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+    text = ", ".join(one_line(name, 80) for name in names[:limit])
+    return f"{text} and {len(names) - limit} more" if len(names) > limit else text
 
 
 def is_free(agents: Iterable[str], tokens: int = 0) -> bool:
@@ -88,8 +88,8 @@ def cost(uusd: int, free: bool = False, unknown: str = UNKNOWN) -> str:
 
 def cost_usd(run: Run) -> float | None:
     """What the run cost; None if nobody knows. Agents without a model cost nothing."""
-    known = run.spent.cost_uusd > 0 or is_free(run.settings.agents.values(), run.spent.tokens)
-    return run.spent.cost_uusd / 1_000_000 if known else None
+    is_known = run.spent.cost_uusd > 0 or is_free(run.settings.agents.values(), run.spent.tokens)
+    return run.spent.cost_uusd / 1_000_000 if is_known else None
 
 
 def cost_text(run: Run, unknown: str = UNKNOWN) -> str:

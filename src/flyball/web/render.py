@@ -29,10 +29,10 @@ def navigation(here: str, questions: int) -> Html:
         )
         for place, title in NAVIGATION
     ]
-    lost = tag("p", "flyball serve does not answer. This page may be old.", id="lost", hidden=True)
+    notice = tag("p", "flyball serve does not answer. This page may be old.", id="lost", hidden=True)
     show = tag("button", "Show it", type="button")
     news = tag("p", "Something has changed. ", show, id="news", hidden=True)
-    return joined(tag("header", tag("nav", tag("strong", "flyball"), links)), lost, news)
+    return joined(tag("header", tag("nav", tag("strong", "flyball"), links)), notice, news)
 
 
 def main(*children: Html | Iterable[Html] | None) -> Html:
@@ -57,12 +57,12 @@ def prose(text: str) -> Html:
 
 
 def overview(facts: dict[str, Any], now: int) -> Html:
-    spent, waiting, late = facts["spent"], facts["waiting"], facts["late"]
+    usage, waiting, late = facts["spent"], facts["waiting"], facts["late"]
     figures = [
         (str(len(facts["running"])), "running"),
         (str(len(waiting)), "waiting for you"),
-        (spent["day"], f"last 24 hours, {spent['day_tokens']} tokens"),
-        (spent["week"], "last 7 days"),
+        (usage["day"], f"last 24 hours, {usage['day_tokens']} tokens"),
+        (usage["week"], "last 7 days"),
     ]
     return main(
         tag("ul", [tag("li", tag("b", value), f" {name}") for value, name in figures], class_="figures"),
@@ -136,7 +136,7 @@ def inbox(cards: Sequence[Html], late: Sequence[dict[str, Any]], notice: str) ->
 
 
 def question(facts: dict[str, Any], change: list[str], hidden: dict[str, str], now: int) -> Html:
-    left = len(change) - LINES_SHOWN
+    remaining = len(change) - LINES_SHOWN
     about = f"{facts['id']} · {facts['kind']} · {facts['machine']}, in '{facts['state']}'"
     default = f"If nobody answers by {facts['deadline']}: {facts['default']}." if facts["default"] else ""
     parts = [
@@ -146,7 +146,9 @@ def question(facts: dict[str, Any], change: list[str], hidden: dict[str, str], n
         tag("div", facts["asked"].strip(), class_="asked"),
         tag("p", default, class_="dim") if default else None,
         diff(change[:LINES_SHOWN]) if change else None,
-        tag("p", link(f"run/{facts['run']}/diff", f"Show the other {left} lines")) if left > 0 else None,
+        tag("p", link(f"run/{facts['run']}/diff", f"Show the other {remaining} lines"))
+        if remaining > 0
+        else None,
         _pending(facts["pending"]),
         _form(facts, hidden),
     ]
@@ -158,8 +160,8 @@ def _pending(pending: dict[str, Any] | None) -> Html | None:
     if not pending:
         return None
     text = f": {pending['text']}" if pending.get("text") else ""
-    said = f"{pending['who']} answered with {pending['verb']}{text}. The run has not read it yet."
-    return tag("p", said, class_="notice")
+    text_ = f"{pending['who']} answered with {pending['verb']}{text}. The run has not read it yet."
+    return tag("p", text_, class_="notice")
 
 
 def _form(facts: dict[str, Any], hidden: dict[str, str]) -> Html:
@@ -191,7 +193,7 @@ def _weight(verb: str, strong: str) -> str | None:
 
 
 def run(
-    facts: dict[str, Any], named: list[tuple[str, str]], story: Sequence[Line], cards: list[Html]
+    facts: dict[str, Any], fields: list[tuple[str, str]], story: Sequence[Line], cards: list[Html]
 ) -> Html:
     row, happened, *more = facts["row"], *facts["why"]
     live = facts["live"]
@@ -210,7 +212,7 @@ def run(
         cards,
         _tests(facts["tests"]),
         section("What happened", timeline(story)),
-        section("Details", pairs(named)),
+        section("Details", pairs(fields)),
     )
 
 
@@ -253,11 +255,13 @@ def timeline(story: Sequence[Line]) -> Html:
 
 
 def change(run_id: str, lines: list[str]) -> Html:
-    left = len(lines) - LINES_MOST
+    remaining = len(lines) - LINES_MOST
     return main(
         _tabs(run_id, "/diff"),
         diff(lines[:LINES_MOST]) if lines else tag("p", "No files were changed.", class_="dim"),
-        tag("p", f"{left} more lines. `flyball diff {run_id}` shows all of them.") if left > 0 else None,
+        tag("p", f"{remaining} more lines. `flyball diff {run_id}` shows all of them.")
+        if remaining > 0
+        else None,
     )
 
 
@@ -272,9 +276,9 @@ def _kind(line: str) -> str | None:
 
 def certificate(run_id: str, word: str, lines: list[str]) -> Html:
     tone = {"good": "good", "bad": "bad"}.get(word, "wait")
-    named = [(line[2:11].strip(), line[11:]) for line in lines[1:]]
+    rows = [(line[2:11].strip(), line[11:]) for line in lines[1:]]
     return main(
         _tabs(run_id, "/certificate"),
         tag("p", tag("span", word, class_=f"label {tone}"), f" {lines[0].partition(': ')[2]}", class_="lead"),
-        pairs(named) if named else None,
+        pairs(rows) if rows else None,
     )

@@ -74,14 +74,14 @@ class WebPage:
         below, own, rest = request.path.partition(self.access.base)
         if below or not own:
             raise Refused(403, "Open the link that `flyball serve` printed.")
-        asked = _fields(request.query)
+        query = _fields(request.query)
         if rest == "in" and request.method == "GET":
-            return self._sign_in(asked.get("token", ""))
+            return self._sign_in(query.get("token", ""))
         self.access.require_browser(request)
         folder, _, name = rest.partition("/")
         if request.method == "POST":
             return self._answer_question(request) if rest == "answer" else self._no_page()
-        return _asset(name) if folder == "asset" else self._page(request, rest, asked)
+        return _asset(name) if folder == "asset" else self._page(request, rest, query)
 
     def error(self, request: Request | None, code: int, message: str) -> Reply:
         del request
@@ -99,8 +99,8 @@ class WebPage:
 
     # ---- pages ----
 
-    def _page(self, request: Request, rest: str, asked: dict[str, str]) -> Reply:
-        as_json = rest.endswith(".json") or asked.pop("format", "") == "json"
+    def _page(self, request: Request, rest: str, query: dict[str, str]) -> Reply:
+        as_json = rest.endswith(".json") or query.pop("format", "") == "json"
         names = [unquote(part) for part in rest.removesuffix(".json").split("/")]
         make = PAGES.get(names[0])
         if make is None or len(names) > 3:
@@ -111,10 +111,10 @@ class WebPage:
                 stamp = self._stamp(app, request)
                 if request.head("If-None-Match") == stamp:
                     return Reply(304, b"", HTML, SAFE)
-                kept = self._kept.get(f"{request.path}?{request.query}")
-                if kept and kept[0] == stamp:
-                    return kept[1]
-                ask = Asked(app, names[1:], asked, self.access.base, self.access.form, self.here)
+                cached = self._kept.get(f"{request.path}?{request.query}")
+                if cached and cached[0] == stamp:
+                    return cached[1]
+                ask = Asked(app, names[1:], query, self.access.base, self.access.form, self.here)
                 reply = self._made(make, ask, as_json, stamp)
             finally:
                 app.close()
@@ -139,10 +139,10 @@ class WebPage:
     def _stamp(self, app: App, request: Request) -> str:
         """Changes with everything that a page shows: what was written, who drives, and now and then the time."""
         files_of = (app.dirs.journal, app.dirs.journal.with_name(f"{app.dirs.journal.name}-wal"))
-        written = [(stat.st_mtime_ns, stat.st_size) for stat in (f.stat() for f in files_of if f.exists())]
+        stamps = [(stat.st_mtime_ns, stat.st_size) for stat in (f.stat() for f in files_of if f.exists())]
         alive = others_at_work(app.state_dir)
         moment = int(time.time()) // (BUSY_S if alive else IDLE_S)
-        words = repr((request.path, request.query, written, alive, moment, self.access.base))
+        words = repr((request.path, request.query, stamps, alive, moment, self.access.base))
         return f'"{sha256(words.encode()).hexdigest()[:24]}"'
 
     def _keep(self, address: str, stamp: str, reply: Reply) -> None:
@@ -157,13 +157,13 @@ class WebPage:
     def _answer_question(self, request: Request) -> Reply:
         if request.head("Content-Type").partition(";")[0] != "application/x-www-form-urlencoded":
             raise Refused(415, "Send a form.")
-        given = _fields(request.body.decode("utf-8", "replace"))
-        self.access.require_own_form(request, given.get("form", ""))
-        name = given.get("question", "")
+        fields = _fields(request.body.decode("utf-8", "replace"))
+        self.access.require_own_form(request, fields.get("form", ""))
+        name = fields.get("question", "")
         with self._making:
             app = App(self.env)
             try:
-                self._leave(app, name, given)
+                self._leave(app, name, fields)
             except FlyballError as problem:
                 ask = Asked(app, [], {}, self.access.base, self.access.form, self.here)
                 return self._problem(ask, problem, False)
@@ -172,20 +172,20 @@ class WebPage:
         onward = f"{self.access.base}inbox?answered={quote(name, safe='')}"
         return Reply(303, b"", HTML, (*SAFE, ("Location", onward)))
 
-    def _leave(self, app: App, name: str, given: dict[str, str]) -> None:
+    def _leave(self, app: App, name: str, fields: dict[str, str]) -> None:
         """Exactly the question that was shown, in the state of answers that was shown."""
         run = app.question(name)
         assert run.question is not None
-        if run.question.id != name or not given.get("shown"):
+        if run.question.id != name or not fields.get("shown"):
             raise UserError("The question is missing. Reload the page, then answer.")
         unread = unread_answer(app, run)
-        if given.get("seen") != seen_of(msgspec.to_builtins(unread)):
+        if fields.get("seen") != seen_of(msgspec.to_builtins(unread)):
             verb = f"answered with {unread.verb}" if unread else "changed"
             raise UserError(
                 f"Question {name} was {verb} after this page was shown. Look at it again, then answer."
             )
-        text = clean(given.get("text", "")).strip()
-        leave_answer(app, run, given.get("verb", ""), text, "page", given["shown"])
+        text = clean(fields.get("text", "")).strip()
+        leave_answer(app, run, fields.get("verb", ""), text, "page", fields["shown"])
 
 
 def _fields(words: str) -> dict[str, str]:

@@ -290,10 +290,14 @@ Found = tuple[bytes, os.stat_result]
 
 def special_files(root: Path, ignored: list[bytes]) -> list[Change]:
     """One change for each thing under the root that no tree would hold, by path."""
-    found = list(_walk(root, {os.fsdecode(name.rstrip(b"/")) for name in ignored}))
-    linked = [(name, info) for name, info in found if stat.S_ISREG(info.st_mode) and info.st_nlink > 1]
-    seen = [*_git_entry(root), *_links(linked), *(change for item in found for change in _odd(root, *item))]
-    return sorted(seen, key=lambda change: (change.path, change.op))
+    entries = list(_walk(root, {os.fsdecode(name.rstrip(b"/")) for name in ignored}))
+    linked = [(name, info) for name, info in entries if stat.S_ISREG(info.st_mode) and info.st_nlink > 1]
+    changes = [
+        *_git_entry(root),
+        *_links(linked),
+        *(change for item in entries for change in _odd(root, *item)),
+    ]
+    return sorted(changes, key=lambda change: (change.path, change.op))
 
 
 def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
@@ -305,9 +309,9 @@ def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
     while todo:
         folder = todo.pop()
         before = f"{folder}/" if folder else ""
-        held = os.open(root / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(root / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            with os.scandir(held) as entries:
+            with os.scandir(descriptor) as entries:
                 for entry in entries:
                     info = entry.stat(follow_symlinks=False)
                     if _is_plain(info) and entry.name[0] != ".":
@@ -321,7 +325,7 @@ def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
                     elif git or not _is_plain(info):
                         yield os.fsencode(name), info
         finally:
-            os.close(held)
+            os.close(descriptor)
 
 
 def _is_git(name: str) -> bool:

@@ -84,16 +84,20 @@ _FILE = "The agent replaced its .git folder by a file; Flyball does not follow i
 
 
 def _settings(clone: Clone, path: Path) -> list[str]:
-    made = config_text(clone.plan.object_format, bare=False).splitlines()
-    found = _read(path / "config").decode("utf-8", "replace").splitlines()
-    added = [line.strip() for line in found if line.strip() and line not in made and not _is_harmless(line)]
-    shown = "; ".join(added[:3])
-    said = (
-        [f"The agent changed its git configuration ({shown[:200]}); it has no effect here."] if added else []
+    expected = config_text(clone.plan.object_format, bare=False).splitlines()
+    lines = _read(path / "config").decode("utf-8", "replace").splitlines()
+    added = [
+        line.strip() for line in lines if line.strip() and line not in expected and not _is_harmless(line)
+    ]
+    examples = "; ".join(added[:3])
+    messages = (
+        [f"The agent changed its git configuration ({examples[:200]}); it has no effect here."]
+        if added
+        else []
     )
     if _read(path / "config.worktree").strip():
-        said.append("The agent added a config.worktree to its git folder; it has no effect here.")
-    return said
+        messages.append("The agent added a config.worktree to its git folder; it has no effect here.")
+    return messages
 
 
 def _is_harmless(line: str) -> bool:
@@ -113,15 +117,15 @@ def _hooks(path: Path) -> list[str]:
 
 
 def _redirects(clone: Clone, path: Path) -> list[str]:
-    said: list[str] = []
+    problems: list[str] = []
     if _read(path / "info/attributes") != clone.plan.attributes:
-        said.append("The agent added attributes to its git folder; they have no effect here.")
+        problems.append("The agent added attributes to its git folder; they have no effect here.")
     stores = {os.fsencode(store) for store in clone.plan.alternates}
     if not stores >= {line.strip(b'"') for line in _read(path / "objects/info/alternates").splitlines()}:
-        said.append("The agent made its git borrow objects from elsewhere; Flyball does not.")
+        problems.append("The agent made its git borrow objects from elsewhere; Flyball does not.")
     if (path / "commondir").exists():
-        said.append("The agent made its git share another repository; Flyball does not.")
-    return said
+        problems.append("The agent made its git share another repository; Flyball does not.")
+    return problems
 
 
 def _read(path: Path) -> bytes:
@@ -273,11 +277,11 @@ class Room(Struct, frozen=True):
 
     def prepare(self, tree: str, keep: Sequence[str]) -> None:
         """The room holds this tree and the kept paths."""
-        kept = [path.strip("/") for path in keep if path.strip("/")]
-        write_whole(self.note, msgspec.json.encode(kept))
-        self._drop_strays(kept)
+        paths = [path.strip("/") for path in keep if path.strip("/")]
+        write_whole(self.note, msgspec.json.encode(paths))
+        self._drop_strays(paths)
         self._seen().put(tree)
-        if self._clear(kept) and self.tree() != tree:
+        if self._clear(paths) and self.tree() != tree:
             raise WorkspaceError(
                 f"The files of tree {tree} cannot be written to {self.root}; look at what setup keeps there."
             )
@@ -290,17 +294,17 @@ class Room(Struct, frozen=True):
 
     def _seen(self) -> Files:
         """The room's files without what setup made."""
-        kept: list[str] = (
+        paths: list[str] = (
             msgspec.json.decode(self.note.read_bytes(), type=list[str]) if self.note.exists() else []
         )
-        return replace(self.files, hidden=tuple("/" + literal(path) for path in kept))
+        return replace(self.files, hidden=tuple("/" + literal(path) for path in paths))
 
-    def _drop_strays(self, kept: Sequence[str]) -> None:
+    def _drop_strays(self, keep: Sequence[str]) -> None:
         if not self.root.is_dir() or self.root.is_symlink():
             return
         for _ in range(TOO_DEEP_MOST):
             try:
-                strays = special_files(self.root, [raw(path) for path in kept])
+                strays = special_files(self.root, [raw(path) for path in keep])
             except OSError as problem:
                 remove_too_deep(self.root, problem)
             else:
@@ -309,18 +313,18 @@ class Room(Struct, frozen=True):
                 return
         raise TooDeep(f"{self.root} holds folders nested deeper than a path can name; remove them.")
 
-    def _clear(self, kept: Sequence[str]) -> bool:
+    def _clear(self, keep: Sequence[str]) -> bool:
         """Remove what is beyond the tree and not kept; whether there was anything."""
         extras = self.extras()
         for path in extras:
-            self._clear_path(path, kept)
+            self._clear_path(path, keep)
         return bool(extras)
 
-    def _clear_path(self, path: str, kept: Sequence[str]) -> None:
+    def _clear_path(self, path: str, keep: Sequence[str]) -> None:
         """Remove it, but for what is kept in it."""
-        if any(path == name or path.startswith(name + "/") for name in kept):
+        if any(path == name or path.startswith(name + "/") for name in keep):
             return
-        inside = [name for name in kept if name.startswith(path + "/")]
+        inside = [name for name in keep if name.startswith(path + "/")]
         if not inside:
             remove(self.root / path)
             return

@@ -64,8 +64,8 @@ class Files(Struct, frozen=True):
 
     def ignored(self) -> list[bytes]:
         """Files and folders (with a slash) that the rules ignore; an ignored folder stands for all in it."""
-        found = self._list("--others", "--ignored", "--directory", index=self.index)
-        return [name for name in found if name.rstrip(b"/") not in self.always]
+        names_ = self._list("--others", "--ignored", "--directory", index=self.index)
+        return [name for name in names_ if name.rstrip(b"/") not in self.always]
 
     def untracked(self) -> list[bytes]:
         """What is there beyond the index and the rules do not ignore; a folder (with a slash) stands for all in it."""
@@ -143,10 +143,10 @@ class Files(Struct, frozen=True):
     def _changed(self, index: Path) -> list[bytes]:
         """Paths whose entry in the index may be wrong. Embedded repositories are opened, not passed over."""
         for _ in range(DEEPEST_EMBEDDED):
-            found = self._list("--others", "--modified", "--deleted", index=index)
-            closed = [name for name in found if name.endswith(b"/")]
+            names_ = self._list("--others", "--modified", "--deleted", index=index)
+            closed = [name for name in names_ if name.endswith(b"/")]
             if not closed:
-                return [*found, *(name for name in self.always if _mode(self._path(name)))]
+                return [*names_, *(name for name in self.always if _mode(self._path(name)))]
             self._open(index, closed)
         raise WorkspaceError(f"{self.root} holds git repositories nested too deep; remove them.")
 
@@ -165,10 +165,10 @@ class Files(Struct, frozen=True):
 
     def stage(self, index: Path, changed: Sequence[bytes]) -> None:
         links: dict[bytes, bool] = {}
-        gone = [name for name in changed if not self._is_content(name, links)]
-        kept = set(gone)
-        there = [name for name in changed if name not in kept]
-        for flags, paths in ((["--force-remove"], gone), (["--add", "--remove", "--replace"], there)):
+        deleted = [name for name in changed if not self._is_content(name, links)]
+        excluded = set(deleted)
+        there = [name for name in changed if name not in excluded]
+        for flags, paths in ((["--force-remove"], deleted), (["--add", "--remove", "--replace"], there)):
             if paths:
                 self._at(index)("update-index", *flags, "-z", "--stdin", stdin=b"\0".join(paths) + b"\0")
 
@@ -210,9 +210,9 @@ class Files(Struct, frozen=True):
         return False
 
     def _check_out(self, tree: str, index: Path) -> None:
-        began = time.monotonic()
+        start = time.monotonic()
         self._at(index)("read-tree", "--reset", "-u", tree)
-        if time.monotonic() - began > SLOW_S:
+        if time.monotonic() - start > SLOW_S:
             self._outwait_large_files(index)
 
     def _outwait_large_files(self, index: Path) -> None:
@@ -221,14 +221,14 @@ class Files(Struct, frozen=True):
         For large files that costs seconds each time. Nobody else writes here now, so it is enough to let that second
         pass and to give the index a later time.
         """
-        written = int(index.stat().st_mtime)
+        index_time = int(index.stat().st_mtime)
         rows = self._at(index)("ls-files", "--debug").decode("utf-8", "replace")
         times, sizes = (
             re.findall(pattern, rows, re.M) for pattern in (r"^  mtime: (\d+):", r"^  size: (\d+)")
         )
-        young = sum(int(size) for at, size in zip(times, sizes, strict=True) if int(at) >= written)
+        young = sum(int(size) for at, size in zip(times, sizes, strict=True) if int(at) >= index_time)
         if young >= LARGE_BYTES:
-            later = written + 1
+            later = index_time + 1
             time.sleep(max(0.0, later + CLOCK_S - time.time()))
             os.utime(index, (later, later))
 
@@ -295,11 +295,11 @@ def modes(git: Git, tree: str) -> dict[str, bytes]:
 
 def edited(git: Git, tree: str, edits: Mapping[str, bytes | None], like: str) -> str:
     """The tree with these files replaced, added or (None) removed; a new file has the mode it has in the tree `like`."""
-    known = {**modes(git, like), **modes(git, tree)}
+    modes_ = {**modes(git, like), **modes(git, tree)}
     blobs = _blobs(git, [data for data in edits.values() if data is not None])
     rows: list[bytes] = []
     for path, data in edits.items():
-        mode = known.get(path, b"100644")
+        mode = modes_.get(path, b"100644")
         mode = mode if mode in (b"100644", b"100755") else b"100644"
         rows.append(
             b"0 " + b"0" * 40 + b"\t" + raw(path)
@@ -350,16 +350,16 @@ class Ignored(Struct, frozen=True):
 
     def save(self, turn: int, ignored: list[bytes]) -> None:
         """Keep these ignored files as they are now."""
-        kept = list(_affordable(self.files.root, ignored))
-        if not kept and not self.index.exists():
+        saved = list(_affordable(self.files.root, ignored))
+        if not saved and not self.index.exists():
             return
         with draft_of(self.index) as index:
             git = self.files.git.over(work_tree=self.files.root, index=index)
-            wanted = set(kept)
-            stale = [name for name in names(git("ls-files", "-z", "--cached")) if name not in wanted]
+            names_ = set(saved)
+            stale = [name for name in names(git("ls-files", "-z", "--cached")) if name not in names_]
             if stale:
                 git("update-index", "--force-remove", "-z", "--stdin", stdin=b"\0".join(stale) + b"\0")
-            self.files.stage(index, kept)
+            self.files.stage(index, saved)
             write_ref(self.files.git.git_dir, _ref(turn), git.line("write-tree"))
 
     def put(self, turn: int) -> None:
@@ -380,11 +380,11 @@ def _ref(turn: int) -> str:
 
 def _affordable(root: Path, ignored: list[bytes]) -> Iterator[bytes]:
     """Files within the bounds, by path; one that does not fit is left out, the next may fit."""
-    left = ALL_BYTES_MAX
+    bytes_left = ALL_BYTES_MAX
     count = 0
     for name, size in sorted(_small(os.fsencode(root), ignored)):
-        if size <= left and count < FILES_MAX:
-            left, count = left - size, count + 1
+        if size <= bytes_left and count < FILES_MAX:
+            bytes_left, count = bytes_left - size, count + 1
             yield name
 
 

@@ -230,8 +230,8 @@ def reading_user(cwd: Path, *args: str, git_dir: Path | None = None, ok: Sequenc
 
 def as_user(cwd: Path, env: Mapping[str, str], settings: Mapping[str, str], *args: str) -> Answer:
     """A command that needs the user's own configuration and credentials, and may start programs of theirs."""
-    kept = {name: value for name, value in env.items() if not name.startswith("GIT_CONFIG_")}
-    quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **kept}
+    own = {name: value for name, value in env.items() if not name.startswith("GIT_CONFIG_")}
+    quiet = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **own}
     return _run(args, {**quiet, "LC_ALL": "C", **_settings(settings)}, cwd, b"")
 
 
@@ -310,17 +310,17 @@ def _environment(git: Git) -> dict[str, str]:
     return env | _settings(dict(QUIET) | dict(EXACT if git.settings is None else git.settings))
 
 
-def _settings(wanted: Mapping[str, str]) -> dict[str, str]:
+def _settings(overrides: Mapping[str, str]) -> dict[str, str]:
     """Settings by environment: they beat every configuration file, as `-c` does."""
-    env = {"GIT_CONFIG_COUNT": str(len(wanted))}
-    for number, (key, value) in enumerate(wanted.items()):
+    env = {"GIT_CONFIG_COUNT": str(len(overrides))}
+    for number, (key, value) in enumerate(overrides.items()):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return env
 
 
 def _run(args: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: bytes) -> Answer:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [_program(), *args], input=stdin, capture_output=True, env=env, cwd=cwd, timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
@@ -329,7 +329,7 @@ def _run(args: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: bytes) -
         ) from None
     except OSError as err:
         raise WorkspaceError(f"git {args[0]} cannot start in {cwd}: {err.strerror}.") from err
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return Answer(process.returncode, process.stdout, process.stderr)
 
 
 def _checked(answer: Answer, args: Sequence[str], where: Path, ok: Sequence[int]) -> Answer:
@@ -463,8 +463,8 @@ def read_ref(git_dir: Path, name: str) -> str:
 
 def numbers_in(folder: Path) -> list[int]:
     """The references in a folder of ours that are called by a number, in order."""
-    found = folder.iterdir() if folder.is_dir() else iter(())
-    return sorted(int(path.name) for path in found if path.name.isdecimal())
+    entries = folder.iterdir() if folder.is_dir() else iter(())
+    return sorted(int(path.name) for path in entries if path.name.isdecimal())
 
 
 def write_ref(git_dir: Path, name: str, oid: str) -> None:
@@ -480,9 +480,9 @@ def write_whole(path: Path, content: bytes) -> None:
         raise WorkspaceError(f"{path} cannot be written: {err.strerror}.") from err
 
 
-def pack_into(git: Git, target: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
+def pack_into(git: Git, target: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
     """The objects of `wanted` that are not in `known`, as a pack in another git directory of ours."""
-    revisions = "".join(f"{oid}\n" for oid in wanted) + "".join(f"^{oid}\n" for oid in known)
+    revisions = "".join(f"{oid}\n" for oid in include) + "".join(f"^{oid}\n" for oid in exclude)
     base = str(target / "objects/pack/pack")
     git("pack-objects", "-q", "--revs", "--non-empty", base, stdin=revisions.encode())
 

@@ -66,12 +66,12 @@ def land(repo: Repo, run: str, commit: str, target: str | None = None) -> Landed
 @contextlib.contextmanager
 def _alone(repo: Repo) -> Generator[None]:
     """Two lanes, or a lane and a person, may land in the same checkout: one after the other."""
-    held = os.open(repo.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(repo.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _land(git: Git, repo: Repo, run: str, commit: str, target: str | None) -> Landed:
@@ -125,10 +125,10 @@ def _forward_checkout(git: Git, repo: Repo, branch: str, before: str, commit: st
         _finish(git, repo, before, commit)
         return
     options = ("--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-verify-signatures")
-    done = git.ask("merge", *options, "--no-overwrite-ignore", commit, ok=range(256))
-    if done.code:
-        said = done.err.decode("utf-8", "replace").strip().replace("\n", " ").replace("\t", " ")
-        raise WorkspaceError(f"git would not fast-forward '{branch}' in {repo.root}: {said[:500]}")
+    result = git.ask("merge", *options, "--no-overwrite-ignore", commit, ok=range(256))
+    if result.code:
+        message = result.err.decode("utf-8", "replace").strip().replace("\n", " ").replace("\t", " ")
+        raise WorkspaceError(f"git would not fast-forward '{branch}' in {repo.root}: {message[:500]}")
 
 
 def _finish(git: Git, repo: Repo, before: str, commit: str) -> None:
@@ -180,9 +180,9 @@ def bytes_only_in(root: Path, branches: list[RunBranch]) -> int:
     """The size of the objects in the repository that only these branches need."""
     if not branches:
         return 0
-    wanted = "".join(f"{branch.commit}\n" for branch in branches)
+    revisions = "".join(f"{branch.commit}\n" for branch in branches)
     options = ("--objects", "--disk-usage", "--stdin", "--not", "--exclude=flyball/*", "--branches")
-    size = _git_of(root).line("rev-list", *options, stdin=wanted.encode(), ok=(0, 128, 129))
+    size = _git_of(root).line("rev-list", *options, stdin=revisions.encode(), ok=(0, 128, 129))
     return int(size) if size.isdecimal() else 0  # an older git does not know --disk-usage
 
 
@@ -199,15 +199,15 @@ def _only_in(git: Git, commits: list[str], others: list[str]) -> set[str]:
     """Those of the commits that are in the history of none of the others."""
     if not commits:
         return set()
-    wanted = "".join([*(f"{one}\n" for one in commits), *(f"^{one}\n" for one in others)])
-    return set(git.line("rev-list", "--stdin", stdin=wanted.encode()).splitlines())
+    revisions = "".join([*(f"{one}\n" for one in commits), *(f"^{one}\n" for one in others)])
+    return set(git.line("rev-list", "--stdin", stdin=revisions.encode()).splitlines())
 
 
 def _git_of(root: Path) -> Git:
     if not root.is_dir():
         raise WorkspaceError(f"The repository {root} no longer exists.")
-    found = text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n")
-    return user_git(Path(os.path.realpath(found)))
+    git_dir = text(reading_user(root, "rev-parse", "--absolute-git-dir").out).rstrip("\n")
+    return user_git(Path(os.path.realpath(git_dir)))
 
 
 # ---- the remote ------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ REJECTED = (b"[rejected]", b"non-fast-forward", b"[remote rejected]", b"fetch fi
 
 def address(repo: Repo, remote: str) -> str:
     """The URL of a remote; "" if there is no such remote."""
-    told = reading_user(repo.root, "remote", "get-url", "--", remote, ok=range(256))
-    return text(told.out).strip() if told.code == 0 else ""
+    result = reading_user(repo.root, "remote", "get-url", "--", remote, ok=range(256))
+    return text(result.out).strip() if result.code == 0 else ""
 
 
 def push(repo: Repo, remote: str, commit: str, branch: str, env: Mapping[str, str], token: str = "") -> None:
@@ -229,13 +229,13 @@ def push(repo: Repo, remote: str, commit: str, branch: str, env: Mapping[str, st
         login = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         settings["http.extraHeader"] = f"Authorization: Basic {login}"
     refspec = f"{commit}:refs/heads/{branch}"
-    told = as_user(repo.root, env, settings, "push", "--no-verify", "--quiet", "--", remote, refspec)
-    if told.code == 0:
+    result = as_user(repo.root, env, settings, "push", "--no-verify", "--quiet", "--", remote, refspec)
+    if result.code == 0:
         return
-    lines = [text(line).strip() for line in told.err.splitlines() if line.strip()]
+    lines = [text(line).strip() for line in result.err.splitlines() if line.strip()]
     why = next(
         (line for line in lines if line.startswith(("fatal:", "remote:", "!"))), lines[-1] if lines else ""
     )
-    if any(word in told.err for word in REJECTED):
+    if any(word in result.err for word in REJECTED):
         raise LandConflict(f"The remote '{remote}' refuses {branch}: {why.lstrip('! ')[:300]}.")
     raise WorkspaceError(f"{branch} cannot be pushed to '{remote}': {why.removeprefix('fatal: ')[:300]}.")

@@ -118,11 +118,11 @@ def _places(path: Path) -> tuple[Path, Path, Path, str]:
     """Top level, git directory, common directory and object format."""
     where = _folder(path)
     kind = ("--is-bare-repository", "--is-inside-work-tree")
-    asked = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
-    answer = reading_user(where, "rev-parse", *kind, *asked, ok=range(256))
+    options = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
+    answer = reading_user(where, "rev-parse", *kind, *options, ok=range(256))
     _refuse_place(path, answer.out, answer.err)
     lines = text(answer.out).splitlines()[len(kind) :]
-    if len(lines) != len(asked):
+    if len(lines) != len(options):
         raise WorkspaceError(f"{path} is in a folder with a line break in its name. Rename that folder.")
     root, git_dir = Path(os.path.realpath(lines[0])), Path(os.path.realpath(lines[1]))
     common = Path(os.path.realpath(where / lines[2]))
@@ -135,17 +135,17 @@ def _folder(path: Path) -> Path:
     return (path if path.is_dir() else path.parent).resolve()
 
 
-def _refuse_place(path: Path, told: bytes, complaint: bytes) -> None:
+def _refuse_place(path: Path, output: bytes, complaint: bytes) -> None:
     if b"dubious ownership" in complaint:
         raise WorkspaceError(
             f"{path.resolve()} belongs to another user. To use it anyway, run "
             f"`git config --global --add safe.directory {path.resolve()}`."
         )
-    if not told:
+    if not output:
         raise WorkspaceError(
             f"{path.resolve()} is not in a git repository. Run `git init` there and commit, or use --repo DIR."
         )
-    bare, inside = told.split()[:2]
+    bare, inside = output.split()[:2]
     if bare == b"true":
         raise WorkspaceError(f"{path.resolve()} is a bare repository. Use a clone of it that has files.")
     if inside != b"true":
@@ -171,8 +171,8 @@ def _refuse_settings(root: Path, settings: dict[str, str]) -> None:
 
 def _head(git: Git, root: Path) -> tuple[str, str]:
     """The commit that is checked out, and its tree."""
-    wanted = b"HEAD^{commit}\nHEAD^{tree}\nrefs/heads/flyball\n"
-    rows = git.line("cat-file", "--batch-check=%(objectname)", stdin=wanted).splitlines()
+    queries = b"HEAD^{commit}\nHEAD^{tree}\nrefs/heads/flyball\n"
+    rows = git.line("cat-file", "--batch-check=%(objectname)", stdin=queries).splitlines()
     head, tree, flyball = ("" if row.endswith(" missing") else row for row in rows)
     if not head:
         raise WorkspaceError(
@@ -229,9 +229,9 @@ def snapshot_changes(repo: Repo, objects: Path) -> str:
     """The user's files now, committed or not and as far as not ignored, as a tree kept in `objects`."""
     with _probe(repo, objects) as files:
         git = files.git.over(work_tree=repo.root, index=files.index)
-        found = names(git("ls-files", "-z", "--modified", "--deleted", "--others", *_ignoring(files)))
+        paths = names(git("ls-files", "-z", "--modified", "--deleted", "--others", *_ignoring(files)))
         unmerged = [row.partition(b"\t")[2] for row in names(git("ls-files", "-z", "--unmerged"))]
-        files.stage(files.index, [name for name in [*found, *unmerged] if not name.endswith(b"/")])
+        files.stage(files.index, [name for name in [*paths, *unmerged] if not name.endswith(b"/")])
         return git.line("write-tree")
 
 
@@ -314,12 +314,14 @@ def uses_lfs(git: Git, files: Sequence[Entry]) -> bool:
 
 def _contents(git: Git, files: Sequence[Entry], name: bytes) -> list[tuple[bytes, bytes]]:
     """(folder, content) of each file of that name, shallow folders first; links are not followed."""
-    wanted = [
+    queries = [
         file for file in files if file.path.rpartition(b"/")[2] == name and file.mode.startswith(b"100")
     ]
-    wanted.sort(key=lambda file: (file.path.count(b"/"), file.path))
-    contents = Objects(git).blobs([file.oid.decode() for file in wanted])
-    return [(file.path.rpartition(b"/")[0], data or b"") for file, data in zip(wanted, contents, strict=True)]
+    queries.sort(key=lambda file: (file.path.count(b"/"), file.path))
+    contents = Objects(git).blobs([file.oid.decode() for file in queries])
+    return [
+        (file.path.rpartition(b"/")[0], data or b"") for file, data in zip(queries, contents, strict=True)
+    ]
 
 
 def _lines(content: bytes) -> list[bytes]:
@@ -355,10 +357,10 @@ def _moved_attributes(rule: bytes, folder: bytes) -> bytes:
         return rule
     if rule.startswith((b"[attr]", b"!", b'"')):
         return b""
-    pattern, *given = rule.split()
+    pattern, *attributes = rule.split()
     if any(byte in b' \t"' for byte in folder):
-        return b'"' + _quoted(_below(folder, pattern)) + b'" ' + b" ".join(given)
-    return b" ".join([_below(folder, pattern), *given])
+        return b'"' + _quoted(_below(folder, pattern)) + b'" ' + b" ".join(attributes)
+    return b" ".join([_below(folder, pattern), *attributes])
 
 
 def _quoted(pattern: bytes) -> bytes:
@@ -375,13 +377,13 @@ BYTES_MAX = 1024 * 1024
 def copy_hooks(repo: Repo, into: Path) -> None:
     """The folder of hooks; nothing of it is run here."""
     source = _hooks_folder(repo)
-    wanted = [source / name for name in WANTED if _is_hook(source / name)]
-    if not wanted:
+    hooks = [source / name for name in WANTED if _is_hook(source / name)]
+    if not hooks:
         return
     top = _top(source, repo.root)
-    for path in [*wanted, *sorted(_others(top, wanted))[: FILES_MAX - len(wanted)]]:
+    for path in [*hooks, *sorted(_others(top, hooks))[: FILES_MAX - len(hooks)]]:
         copy = into / path.relative_to(top)
-        if path in wanted and path.stat().st_size > BYTES_MAX:
+        if path in hooks and path.stat().st_size > BYTES_MAX:
             raise UserError(
                 f"The hook {path} has more than {BYTES_MAX >> 20} MiB, too much to be kept with a run. Make it smaller, "
                 "or turn it off."
@@ -399,8 +401,8 @@ def found_hooks(folder: Path) -> dict[str, Path]:
 
 def _hooks_folder(repo: Repo) -> Path:
     """core.hooksPath, which starts at the top of the checkout, or the repository's own hooks."""
-    chosen = repo.settings.get("core.hookspath")
-    return repo.root / Path(chosen).expanduser() if chosen else repo.common_dir / "hooks"
+    configured = repo.settings.get("core.hookspath")
+    return repo.root / Path(configured).expanduser() if configured else repo.common_dir / "hooks"
 
 
 def _top(source: Path, root: Path) -> Path:
@@ -411,12 +413,12 @@ def _top(source: Path, root: Path) -> Path:
     return root / inside.relative_to(root).parts[0]
 
 
-def _others(top: Path, wanted: list[Path]) -> Iterator[Path]:
+def _others(top: Path, hooks: list[Path]) -> Iterator[Path]:
     for path in top.rglob("*"):
-        stray = path.name in WANTED and path.parent == wanted[0].parent  # not executable: no hook
+        stray = path.name in WANTED and path.parent == hooks[0].parent  # not executable: no hook
         small = path.suffix != ".sample" and path.is_file() and path.stat().st_size <= BYTES_MAX
-        written = path.name == whole(path.name)  # other bytes than UTF-8 cannot be written down
-        if small and written and path not in wanted and not stray:
+        is_text = path.name == whole(path.name)  # other bytes than UTF-8 cannot be written down
+        if small and is_text and path not in hooks and not stray:
             yield path
 
 

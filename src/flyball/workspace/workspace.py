@@ -104,10 +104,10 @@ class Branch(Struct, frozen=True):
         """By the files in which git keeps each worktree's HEAD; only git can read a reftable."""
         heads = [self.common_dir / "HEAD", *self.common_dir.glob("worktrees/*/HEAD")]
         try:
-            named = any(self.ref.encode() in head.read_bytes() for head in heads)
+            is_head = any(self.ref.encode() in head.read_bytes() for head in heads)
         except OSError:
             return True
-        return named or (self.common_dir / "reftable").exists()
+        return is_head or (self.common_dir / "reftable").exists()
 
     def _publish_carefully(self, commit: str) -> None:
         now, place = self._now()
@@ -137,15 +137,15 @@ class Branch(Struct, frozen=True):
                 f"The branch {self.name} is checked out in {place}; check out another there."
             )
 
-    def _send(self, commit: str, known: Sequence[str]) -> None:
+    def _send(self, commit: str, exclude: Sequence[str]) -> None:
         """The objects the user's store lacks, and then the proof that none is missing."""
-        revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in known)
+        revisions = f"{commit}\n" + "".join(f"^{oid}\n" for oid in exclude)
         pack = self.own("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode())
         count = int.from_bytes(pack[8:12], "big")
         if count:
             reader = ["unpack-objects", "-q"] if count <= LOOSE_MAX else ["index-pack", "--stdin"]
             self.user(*reader, stdin=pack)
-        self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in known))
+        self.user("rev-list", "--objects", "--quiet", commit, *(f"^{oid}" for oid in exclude))
 
     def _known(self, oids: Sequence[str]) -> list[str]:
         """Those of the objects that are in our own store."""
@@ -199,8 +199,8 @@ class Workspace:
         record = read_record(dir)
         if record is None:
             record = build(dir, repo, run, with_changes, hidden)
-            made = cls(dir, record)
-            made._place(record.base_tree)
+            workspace = cls(dir, record)
+            workspace._place(record.base_tree)
             write_record(dir, record)
         elif (record.run, record.repo_root) != (run, str(repo.root)):
             raise WorkspaceError(
@@ -272,9 +272,9 @@ class Workspace:
         """The content of one file of a tree."""
         return self._git("cat-file", "blob", f"{tree}:{path}")
 
-    def read_all(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
+    def read_all(self, queries: Sequence[tuple[str, str]]) -> list[bytes | None]:
         """The content of each (tree, path); None for what is not a file of that tree."""
-        return self._objects.blobs([f"{tree}:{path}" for tree, path in wanted])
+        return self._objects.blobs([f"{tree}:{path}" for tree, path in queries])
 
     def paths(self, tree: str) -> list[str]:
         """Every plain file of a tree."""
@@ -314,29 +314,29 @@ class Workspace:
         """The tree as that turn's checkpoint, on the one before; ignored files are kept with it."""
         ignored = self._files.ignored() if self._listed is None else self._listed
         self._ignored.save(turn, ignored)
-        made = read_ref(self.git_dir, f"{TURN}{turn}")
-        if made and self._git.line("rev-parse", f"{made}^{{tree}}") == tree:
-            return made
+        commit = read_ref(self.git_dir, f"{TURN}{turn}")
+        if commit and self._git.line("rev-parse", f"{commit}^{{tree}}") == tree:
+            return commit
         before = [number for number in numbers_in(self.git_dir / TURN) if number < turn]
         parent = read_ref(self.git_dir, f"{TURN}{max(before)}") if before else self.base_commit
-        made = self._commit(tree, message, [parent])
-        write_ref(self.git_dir, f"{TURN}{turn}", made)
-        return made
+        commit = self._commit(tree, message, [parent])
+        write_ref(self.git_dir, f"{TURN}{turn}", commit)
+        return commit
 
     def turns(self) -> dict[int, Point]:
         """Every checkpoint, by its turn."""
         if not numbers_in(self.git_dir / TURN):
             return {}
         rows = self._git.line("for-each-ref", "--format=%(refname) %(objectname) %(tree)", TURN).splitlines()
-        found = (row.split(" ") for row in rows)
-        return dict(sorted((int(name.removeprefix(TURN)), Point(oid, tree)) for name, oid, tree in found))
+        pairs = (row.split(" ") for row in rows)
+        return dict(sorted((int(name.removeprefix(TURN)), Point(oid, tree)) for name, oid, tree in pairs))
 
     def keep(self, tree: str, name: str) -> str:
         """The tree under refs/flyball/quarantine/<name>, or interrupted/ or by-hand/ if the name says so."""
-        found = KEPT.fullmatch(name)
-        if not found or ".." in name or name.endswith(".lock"):
+        match = KEPT.fullmatch(name)
+        if not match or ".." in name or name.endswith(".lock"):
             raise WorkspaceError(f"'{name}' cannot name a kept change; use letters, digits, '-' and '_'.")
-        ref = f"refs/flyball/{found[1] or 'quarantine'}/{found[2]}"
+        ref = f"refs/flyball/{match[1] or 'quarantine'}/{match[2]}"
         write_ref(self.git_dir, ref, self._commit(tree, f"Kept: {name}", [self._latest().commit]))
         return ref
 
@@ -452,8 +452,8 @@ class Workspace:
         options = ("--write-tree", "-z", "--name-only", "--no-messages")
         answer = self._git.ask("merge-tree", *options, mine, target_commit, ok=(0, 1))
         tree, *conflicts = answer.out.rstrip(b"\0").split(b"\0")
-        found = tuple(dict.fromkeys(text(path) for path in conflicts if path))
-        return MergeResult(text(tree).strip(), found if answer.code else ())
+        conflicting = tuple(dict.fromkeys(text(path) for path in conflicts if path))
+        return MergeResult(text(tree).strip(), conflicting if answer.code else ())
 
     def follows(self, commit: str, earlier: str) -> bool:
         """Whether the commit is the earlier one or has it in its history."""
@@ -477,20 +477,20 @@ class Workspace:
         """Of the last checkpoint, and of what was published; a merge has the run's own work as a parent."""
         published, safe = self.published(), {self._latest().tree}
         if published:
-            shown = self._git("log", "--no-walk", "--format=%T", published, f"{published}^@")
-            safe |= set(text(shown).split())
+            output = self._git("log", "--no-walk", "--format=%T", published, f"{published}^@")
+            safe |= set(text(output).split())
         return safe
 
 
 def _commit(git: Git, tree: str, message: str, parents: Sequence[str]) -> str:
-    named = [part for parent in parents for part in ("-p", parent)]
-    said = message.replace("\0", "").encode("utf-8", "replace")
-    return git.line("commit-tree", tree, *named, "-F", "-", stdin=said)
+    options = [part for parent in parents for part in ("-p", parent)]
+    text_ = message.replace("\0", "").encode("utf-8", "replace")
+    return git.line("commit-tree", tree, *options, "-F", "-", stdin=text_)
 
 
 def _lives(draft: str) -> bool:
     """Whether the process that a draft names is still there."""
-    found = re.search(r"\.(\d+)\.\d+\.draft", draft)
-    if not found or int(found[1]) == os.getpid():
-        return bool(found)
-    return Path(f"/proc/{found[1]}").exists() if Path("/proc/self").exists() else True
+    match = re.search(r"\.(\d+)\.\d+\.draft", draft)
+    if not match or int(match[1]) == os.getpid():
+        return bool(match)
+    return Path(f"/proc/{match[1]}").exists() if Path("/proc/self").exists() else True

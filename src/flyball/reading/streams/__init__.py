@@ -78,8 +78,14 @@ def _dialect(event: Event) -> str:
         return "codex"
     if (kind == "init" and "session_id" in event) or (kind == "result" and "stats" in event):
         return "gemini"
-    told = "session_id" in event and kind in ("system", "assistant", "user", "result", "rate_limit_event")
-    return "claude" if told or kind in ("control_response", "control_request") else ""
+    is_claude = "session_id" in event and kind in (
+        "system",
+        "assistant",
+        "user",
+        "result",
+        "rate_limit_event",
+    )
+    return "claude" if is_claude or kind in ("control_response", "control_request") else ""
 
 
 def read_stream(out: str, name: str = "") -> Facts | None:
@@ -108,25 +114,25 @@ def _events(out: str) -> Iterator[Event]:
     while at < len(lines):
         line = lines[at].strip()
         event = as_object(line)
-        found = [event] if event is not None else _values(line)
-        if not found and tries and line[:1] in ("{", "["):
+        events = [event] if event is not None else _values(line)
+        if not events and tries and line[:1] in ("{", "["):
             tries -= 1
             text = "\n".join(lines[at:])
-            found, end = _value(text)
+            events, end = _value(text)
             at += text[:end].count("\n")
-        yield from found
+        yield from events
         at += 1
 
 
 def _values(line: str) -> list[Event]:
     """The objects that begin this line, one after the other."""
-    found, rest = list[Event](), line
+    values, rest = list[Event](), line
     while rest[:1] in ("{", "["):
         fresh, end = _value(rest)
         if not end:
             break
-        found, rest = found + fresh, rest[end:].lstrip()
-    return found
+        values, rest = values + fresh, rest[end:].lstrip()
+    return values
 
 
 def _value(text: str) -> tuple[list[Event], int]:

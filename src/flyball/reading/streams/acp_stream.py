@@ -49,8 +49,8 @@ def _asked(facts: Facts, call: Event) -> None:
     name = text(call.get("toolCallId"))
     facts.part = ""
     if name not in facts.running:
-        given = call.get("rawInput") or text(call.get("title"))
-        facts.begin_call(name, text(call.get("kind")) or text(call.get("title")), given)
+        input_ = call.get("rawInput") or text(call.get("title"))
+        facts.begin_call(name, text(call.get("kind")) or text(call.get("title")), input_)
 
 
 def _update(facts: Facts, update: Event) -> Call | None:

@@ -76,8 +76,8 @@ def _assistant(facts: Facts, event: Event) -> None:
 def _count(facts: Facts, message: Event) -> None:
     """What is known while the turn continues: under the message's id, so that a repeated line counts once."""
     facts.model = text(message.get("model")) or facts.model
-    known, fresh = facts.messages.get(str(message.get("id")), Usage()), _usage(table(message.get("usage")))
-    if fresh.tokens >= known.tokens:
+    before, fresh = facts.messages.get(str(message.get("id")), Usage()), _usage(table(message.get("usage")))
+    if fresh.tokens >= before.tokens:
         facts.messages[str(message.get("id"))] = fresh
         facts.usage = summed(facts.messages)
 
@@ -126,15 +126,15 @@ def _result(facts: Facts, event: Event) -> None:
     words = (event.get("terminal_reason"), event.get("subtype"), event.get("stop_reason"))
     facts.end = next((ENDS[word] for word in words if isinstance(word, str) and word in ENDS), "")
     errors = event.get("errors")
-    said = text(event.get("result")) or "; ".join(map(str, errors) if isinstance(errors, list) else ())  # pyright: ignore[reportUnknownArgumentType]
-    ended = text(event.get("terminal_reason"))
-    if event.get("is_error") or facts.end or FAILURE.search(ended):
-        facts.report(event, said)
+    message = text(event.get("result")) or "; ".join(map(str, errors) if isinstance(errors, list) else ())  # pyright: ignore[reportUnknownArgumentType]
+    reason = text(event.get("terminal_reason"))
+    if event.get("is_error") or facts.end or FAILURE.search(reason):
+        facts.report(event, message)
         facts.end = facts.end or "error"
-    elif ONLY_AN_ERROR.fullmatch(said.strip()):
-        facts.problem, facts.end = said.strip(), "error"
+    elif ONLY_AN_ERROR.fullmatch(message.strip()):
+        facts.problem, facts.end = message.strip(), "error"
     else:
-        facts.say(said)
+        facts.say(message)
         facts.end = "ok" if event.get("is_error") is False and event.get("subtype") == "success" else "error"
 
 

@@ -48,8 +48,8 @@ def take(facts: Facts, event: Event) -> Call | None:
 def _begun(facts: Facts, item: Event) -> None:
     facts.retry = facts.retry if item.get("type") == "error" else None
     if item.get("type") not in WORDS:
-        given = next((item[name] for name in INPUTS if item.get(name) is not None), None)
-        facts.begin_call(text(item.get("id")), text(item.get("tool")) or text(item.get("type")), given)
+        input_ = next((item[name] for name in INPUTS if item.get(name) is not None), None)
+        facts.begin_call(text(item.get("id")), text(item.get("tool")) or text(item.get("type")), input_)
 
 
 def _done(facts: Facts, item: Event) -> Call | None:
@@ -68,10 +68,13 @@ def _done(facts: Facts, item: Event) -> Call | None:
 
 
 def usage_of(usage: Event) -> Usage:
-    cached, written = number(usage.get("cached_input_tokens")), number(usage.get("cache_write_input_tokens"))
+    cached, cache_writes = (
+        number(usage.get("cached_input_tokens")),
+        number(usage.get("cache_write_input_tokens")),
+    )
     return Usage(
-        input_tokens=max(0, number(usage.get("input_tokens")) - cached - written),
-        cache_write_tokens=written,
+        input_tokens=max(0, number(usage.get("input_tokens")) - cached - cache_writes),
+        cache_write_tokens=cache_writes,
         cache_read_tokens=cached,
         output_tokens=number(usage.get("output_tokens")),
     )
@@ -85,27 +88,32 @@ BEFORE = {
 
 def of_before(event: Event) -> Event | None:
     """An event as Codex wrote it before 0.44, `{"id": …, "msg": {"type": …}}`, in today's shape; None if it says nothing."""
-    told = table(event.get("msg"))
-    kind = text(told.get("type"))
+    message = table(event.get("msg"))
+    kind = text(message.get("type"))
     if kind in BEFORE:
         return {
             "type": BEFORE[kind],
-            "thread_id": told.get("session_id"),
-            "message": told.get("message"),
-            "error": {"message": text(told.get("message")) or text(told.get("reason"))},
+            "thread_id": message.get("session_id"),
+            "message": message.get("message"),
+            "error": {"message": text(message.get("message")) or text(message.get("reason"))},
         }
     if kind == "token_count":
-        return {"type": "usage", "usage": table(table(told.get("info")).get("total_token_usage"))}
-    item = _item_of_before(kind, told)
+        return {"type": "usage", "usage": table(table(message.get("info")).get("total_token_usage"))}
+    item = _item_of_before(kind, message)
     stage = "item.started" if kind == "exec_command_begin" else "item.completed"
     return {"type": stage, "item": item} if item else None
 
 
-def _item_of_before(kind: str, told: Event) -> Event | None:
+def _item_of_before(kind: str, message: Event) -> Event | None:
     if kind == "agent_message":
-        return {"type": "agent_message", "text": told.get("message")}
+        return {"type": "agent_message", "text": message.get("message")}
     if kind in ("exec_command_begin", "exec_command_end"):
-        given = {name: told[name] for name in ("command", "exit_code") if name in told}
-        output = told.get("aggregated_output") or told.get("stdout")
-        return {"type": "command_execution", "id": told.get("call_id"), "aggregated_output": output, **given}
+        fields = {name: message[name] for name in ("command", "exit_code") if name in message}
+        output = message.get("aggregated_output") or message.get("stdout")
+        return {
+            "type": "command_execution",
+            "id": message.get("call_id"),
+            "aggregated_output": output,
+            **fields,
+        }
     return None

@@ -63,7 +63,9 @@ def _result(facts: Facts, event: Event, well: bool) -> None:
 def usage_of(row: Event) -> Usage:
     tokens = table(row.get("tokens")) or row
     cached = number(tokens.get("cached"))
-    given = number(tokens.get("input_tokens")) or number(tokens.get("prompt")) or number(tokens.get("input"))
-    made = number(tokens.get("candidates")) or number(tokens.get("output"))
-    out = number(tokens.get("output_tokens")) or made + number(tokens.get("thoughts"))
-    return Usage(input_tokens=max(0, given - cached), cache_read_tokens=cached, output_tokens=out)
+    input_tokens = (
+        number(tokens.get("input_tokens")) or number(tokens.get("prompt")) or number(tokens.get("input"))
+    )
+    output_tokens = number(tokens.get("candidates")) or number(tokens.get("output"))
+    out = number(tokens.get("output_tokens")) or output_tokens + number(tokens.get("thoughts"))
+    return Usage(input_tokens=max(0, input_tokens - cached), cache_read_tokens=cached, output_tokens=out)

@@ -60,15 +60,15 @@ class Facts:
         if words.strip() or before:
             self.message, self.part = (before + words)[-TEXT_MOST:], part
 
-    def begin_call(self, name: str, tool: str, given: object) -> None:
+    def begin_call(self, name: str, tool: str, input_: object) -> None:
         self.retry, self.part = None, ""
-        self.running[name] = Call(tool, as_words(given), "", writes=tool.lower() in WRITING_TOOLS)
+        self.running[name] = Call(tool, as_words(input_), "", writes=tool.lower() in WRITING_TOOLS)
 
     def end_call(self, name: str, result: object, error: bool = False) -> Call | None:
-        begun = self.running.pop(name, None)
-        if begun is None:
+        open_call = self.running.pop(name, None)
+        if open_call is None:
             return None
-        call = Call(begun.tool, begun.input, as_words(result)[-TEXT_MOST:], error, begun.writes)
+        call = Call(open_call.tool, open_call.input, as_words(result)[-TEXT_MOST:], error, open_call.writes)
         self.calls.append(call)
         return call
 

@@ -97,10 +97,10 @@ OPENAI: dict[str, tuple[int, str, str | None, str]] = {  # kind of fault -> stat
 
 def openai(kind: str, step: Json) -> Answer:
     reset, extra, headers = _resets_at(step), Json(), dict[str, str]()
-    left = str(reset - int(time.time()))
+    seconds = str(reset - int(time.time()))
     if kind == "usage_limit":  # what a ChatGPT plan's exhausted window looks like to Codex
-        extra = {"plan_type": "plus", "resets_at": reset, "resets_in_seconds": int(left)}
-        window = {"used-percent": "100", "window-minutes": "300", "reset-after-seconds": left}
+        extra = {"plan_type": "plus", "resets_at": reset, "resets_in_seconds": int(seconds)}
+        window = {"used-percent": "100", "window-minutes": "300", "reset-after-seconds": seconds}
         headers = {f"x-codex-primary-{name}": value for name, value in window.items()}
     if kind == "rate_limit":
         headers = {**_retry_after(step), "x-ratelimit-remaining-tokens": "0"}

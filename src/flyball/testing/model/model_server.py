@@ -280,8 +280,8 @@ def _unmet(expect: Json | None, rq: Request) -> str | None:
     if not expect:
         return None
     text = json.dumps(rq.body, ensure_ascii=False)
-    wanted = expect.get("contains", [])
-    for needle in [wanted] if isinstance(wanted, str) else wanted:
+    expected = expect.get("contains", [])
+    for needle in [expected] if isinstance(expected, str) else expected:
         if needle not in text and json.dumps(needle, ensure_ascii=False)[1:-1] not in text:
             return f"request does not contain {needle!r}"
     unwanted = expect.get("lacks", [])

@@ -52,7 +52,7 @@ def _schema_of(spec: Json) -> Json:
 
 
 def declared_tools(dialect: str, body: Json) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool] = {}
 
     def add(spec: Json, namespace: str | None = None) -> None:
         if spec.get("type") == "namespace":
@@ -61,7 +61,7 @@ def declared_tools(dialect: str, body: Json) -> dict[str, Tool]:
         elif name := spec.get("name"):
             kind = "custom" if spec.get("type") == "custom" else "function"
             key = f"{namespace}{name}" if namespace else name
-            found[key] = Tool(name, kind, namespace, _schema_of(spec))
+            tools[key] = Tool(name, kind, namespace, _schema_of(spec))
 
     for spec in cast("list[Json]", body.get("tools") or []):
         if dialect == "chat":
@@ -71,7 +71,7 @@ def declared_tools(dialect: str, body: Json) -> dict[str, Tool]:
                 add(inner)
         else:
             add(spec)
-    return found
+    return tools
 
 
 # alias -> [(declared tool name, how to build its input from the script's)]
@@ -99,29 +99,29 @@ _READ: list[tuple[str, Callable[[str], Json]]] = [
 
 def resolve_call(part: Json, request: Request, call_id: str) -> Call:
     """Turn a script's tool part into a call of a tool this request declares."""
-    name, given = part["tool"], part.get("input", {})
+    name, input_ = part["tool"], part.get("input", {})
     tools = request.tools
     if name.startswith("@mcp:"):
         suffix = name[5:]
         for key, tool in tools.items():
             if key.endswith(suffix):
-                return Call(call_id, tool, given)
-        return Call(call_id, Tool(suffix), given)
+                return Call(call_id, tool, input_)
+        return Call(call_id, Tool(suffix), input_)
     if name == "@write":
         for candidate, build in _WRITE:
             if candidate in tools:
-                return Call(call_id, tools[candidate], build(given["path"], given["content"]))
-        blob = base64.b64encode(given["content"].encode()).decode()
-        target = shlex.quote(given["path"])
+                return Call(call_id, tools[candidate], build(input_["path"], input_["content"]))
+        blob = base64.b64encode(input_["content"].encode()).decode()
+        target = shlex.quote(input_["path"])
         return _bash_call(f"echo {blob} | base64 -d > {target}", request, call_id)
     if name == "@read":
         for candidate, build_read in _READ:
             if candidate in tools:
-                return Call(call_id, tools[candidate], build_read(given["path"]))
-        return _bash_call(f"cat {shlex.quote(given['path'])}", request, call_id)
+                return Call(call_id, tools[candidate], build_read(input_["path"]))
+        return _bash_call(f"cat {shlex.quote(input_['path'])}", request, call_id)
     if name == "@bash":
-        return _bash_call(given["command"], request, call_id)
-    return Call(call_id, tools.get(name, Tool(name)), given)
+        return _bash_call(input_["command"], request, call_id)
+    return Call(call_id, tools.get(name, Tool(name)), input_)
 
 
 def _bash_call(command: str, request: Request, call_id: str) -> Call:
