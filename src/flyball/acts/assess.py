@@ -42,7 +42,7 @@ class EndedTask(Struct, frozen=True, kw_only=True):
 
 
 def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) -> e.Assessment:
-    ended = [
+    tasks = [
         EndedTask(
             cost_uusd=row.cost_uusd,
             tokens=row.tokens,
@@ -52,30 +52,30 @@ def assess(run_files: RunFiles, run: Run, work: Workspace, turn: e.TurnEnded) ->
         for row, began in run_files.ended_tasks(run, LIKE)
     ]
     root = str(work.repo_root)
-    return assessed(run, turn.claim.data, run_files.policy(run), ended, _governance(run, work), root)
+    return assessed(run, turn.claim.data, run_files.policy(run), tasks, _governance(run, work), root)
 
 
 def assessed(
     run: Run,
     data: dict[str, Any],
     policy: Policy,
-    ended: Sequence[EndedTask],
+    tasks: Sequence[EndedTask],
     governance: dict[str, str],
     workspace: str,
 ) -> e.Assessment:
     """The plan that a planner gave as data; in words alone it is one step."""
     steps = _steps(data, run.task)
     files = max(len(step.paths) for step in steps)
-    found = estimate(ended, run.settings.agent_for(WORKER), files, len(steps))
+    estimate_ = estimate(tasks, run.settings.agent_for(WORKER), files, len(steps))
     limit_uusd, limit_tokens = run.settings.approve_uusd, run.settings.approve_tokens
-    over = (limit_uusd is not None and found.cost_uusd > limit_uusd) or (
-        limit_tokens is not None and found.tokens > limit_tokens
+    over = (limit_uusd is not None and estimate_.cost_uusd > limit_uusd) or (
+        limit_tokens is not None and estimate_.tokens > limit_tokens
     )
     tier, why = _tier(run, steps, data, policy, over, workspace)
     rollback = str(data.get("rollback") or "")[:TITLE_MOST]
     approval = [f"It is {tier}: {why}"] if needs_approval(tier) else []
     if over:
-        cost, tokens = dollars(found.cost_uusd), f"{found.tokens:,}"
+        cost, tokens = dollars(estimate_.cost_uusd), f"{estimate_.tokens:,}"
         approval.append(f"The estimate of {cost} or {tokens} tokens is over the threshold.")
     blockers = _blockers(data, policy, steps, governance, workspace)
     if needs_rollback_note(tier) and not rollback:
@@ -85,11 +85,11 @@ def assessed(
         tier=tier,
         tier_why=why,
         approval=tuple(approval),
-        cost_uusd=found.cost_uusd,
-        tokens=found.tokens,
-        median_uusd=found.median_uusd,
-        median_tokens=found.median_tokens,
-        basis=found.basis,
+        cost_uusd=estimate_.cost_uusd,
+        tokens=estimate_.tokens,
+        median_uusd=estimate_.median_uusd,
+        median_tokens=estimate_.median_tokens,
+        basis=estimate_.basis,
         rollback=rollback,
         blockers=tuple(blockers),
         governance=governance,
@@ -103,19 +103,19 @@ def _blockers(
     governance: dict[str, str],
     workspace: str,
 ) -> list[str]:
-    said = [str(one)[:TITLE_MOST] for one in _texts(data.get("blockers"))]
+    texts = [str(one)[:TITLE_MOST] for one in _texts(data.get("blockers"))]
     missing = [name for name, digest in governance.items() if digest == MISSING]
     lacks = [f"{name}, which plans must follow, is missing." for name in missing]
-    return [*said, *_refused(policy, steps, workspace), *lacks]
+    return [*texts, *_refused(policy, steps, workspace), *lacks]
 
 
 def _refused(policy: Policy, steps: Sequence[e.PlanStep], workspace: str) -> list[str]:
     """Planned files that the guard would refuse even if a person approved the plan (CTO-2)."""
     paths = dict.fromkeys(path for step in steps for path in step.paths)
-    judged = [judge_changes([Change(path=path, op="modify")], policy, workspace=workspace) for path in paths]
+    rulings = [judge_changes([Change(path=path, op="modify")], policy, workspace=workspace) for path in paths]
     return [
         f"The plan changes {path}, which the guard denies: {one.reason}"
-        for path, one in zip(paths, judged, strict=True)
+        for path, one in zip(paths, rulings, strict=True)
         if one.verdict == "deny"
     ]
 
@@ -146,9 +146,9 @@ def _tier(
     """By rules from paths and words; the planner may raise it."""
     paths = [path for step in steps for path in step.paths]
     tier, why = tier_of(paths, words_of(run, steps), policy, over_cost=over, workspace=workspace)
-    said = data.get("tier")
-    if said in TIERS and raise_to(tier, said) != tier:
-        return said, "The planner says so."
+    value = data.get("tier")
+    if value in TIERS and raise_to(tier, value) != tier:
+        return value, "The planner says so."
     return tier, why[0]
 
 
@@ -169,9 +169,9 @@ class Estimate(Struct, frozen=True, kw_only=True):
     basis: str
 
 
-def estimate(ended: Sequence[EndedTask], agent: str, files: int, steps: int) -> Estimate:
+def estimate(tasks: Sequence[EndedTask], agent: str, files: int, steps: int) -> Estimate:
     """From the tasks that ended here and are most like its steps, else a default for each step."""
-    like, basis = _like(ended, agent, files)
+    like, basis = _like(tasks, agent, files)
     like = like or [EndedTask(cost_uusd=DEFAULT_UUSD, tokens=DEFAULT_TOKENS)]
     cost, tokens = tuple(one.cost_uusd for one in like), tuple(one.tokens for one in like)
     return Estimate(
@@ -183,10 +183,10 @@ def estimate(ended: Sequence[EndedTask], agent: str, files: int, steps: int) -> 
     )
 
 
-def _like(ended: Sequence[EndedTask], agent: str, files: int) -> tuple[Sequence[EndedTask], str]:
-    same_agent = [one for one in ended if one.agent == agent]
+def _like(tasks: Sequence[EndedTask], agent: str, files: int) -> tuple[Sequence[EndedTask], str]:
+    same_agent = [one for one in tasks if one.agent == agent]
     same_size = [one for one in same_agent if _size(one.files) == _size(files)]
-    for rows, what in ((same_size, " of this size and agent"), (same_agent, " of this agent"), (ended, "")):
+    for rows, what in ((same_size, " of this size and agent"), (same_agent, " of this agent"), (tasks, "")):
         if len(rows) >= ENOUGH:
             return rows, f"the p90 of the last {len(rows)} tasks{what} here"
     return (), "a default, because too few tasks have ended here"

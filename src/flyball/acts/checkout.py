@@ -79,7 +79,7 @@ def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Fi
 
 
 def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> e.Prepared:
-    found = grounds.require(run.settings)
+    sandbox_ = grounds.require(run.settings)
     repo, with_changes = inspect_repo(Path(run.began.repo)), run.began.with_changes
     if run.began.parent and run.began.commit:  # a step of a plan starts from the one before
         repo, with_changes = at_commit(repo, run.began.commit), False
@@ -93,8 +93,8 @@ def _prepared(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> 
     if problem:
         return e.Prepared(error=problem, code="error.config")
     begun = _ticked(run, work) or _begin_at(run, work)
-    kind = grounds.UNSANDBOXED if found.kind == "none" else found.kind
-    note = f"No sandbox: {found.why}." if found.kind == "none" else found.limits
+    kind = grounds.UNSANDBOXED if sandbox_.kind == "none" else sandbox_.kind
+    note = f"No sandbox: {sandbox_.why}." if sandbox_.kind == "none" else sandbox_.limits
     notes = (*([note] if note else []), *turn_input.notes(run_files, run))
     return replace(begun, base_commit=work.base_commit, base_tree=work.base_tree, sandbox=kind, notes=notes)
 
@@ -128,17 +128,17 @@ def _begin_at(run: Run, work: Workspace) -> e.Prepared:
 
 def _ticked(run: Run, work: Workspace) -> e.Prepared | None:
     """CTO-6: the item of a check-list that the run does is ticked in its files, so that the commit has the tick."""
-    named = cast("list[str]", run.began.options.get("tick") or [])
-    content = work.read_all([(work.base_tree, named[0])])[0] if len(named) == 2 else None
+    names = cast("list[str]", run.began.options.get("tick") or [])
+    content = work.read_all([(work.base_tree, names[0])])[0] if len(names) == 2 else None
     text = content.decode("utf-8", "surrogateescape") if content is not None else ""
-    done = tick(text, named[1]) if text else text
-    if done == text:
+    ticked_text = tick(text, names[1]) if text else text
+    if ticked_text == text:
         return None
-    file = work.checkout / named[0]
-    file.write_bytes(done.encode("utf-8", "surrogateescape"))
+    file = work.checkout / names[0]
+    file.write_bytes(ticked_text.encode("utf-8", "surrogateescape"))
     tree = work.tree()
-    work.publish(work.checkpoint(tree, 0, f"Tick {named[0]}\n\nFlyball-Run: {run.id}"))
-    return e.Prepared(tree=tree, changed=(plain_path(named[0]),), lines=2)
+    work.publish(work.checkpoint(tree, 0, f"Tick {names[0]}\n\nFlyball-Run: {run.id}"))
+    return e.Prepared(tree=tree, changed=(plain_path(names[0]),), lines=2)
 
 
 def counted(work: Workspace, old: str, new: str) -> tuple[tuple[str, ...], int]:
@@ -186,9 +186,9 @@ def _rolled_back(run: Run, act: e.Act, work: Workspace, folder: Path) -> e.Resto
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     tree = left_tree(work, folder)
     edited = tree not in (run.tree, act.tree)
-    kept = work.keep(tree, f"by-hand/{act.key}") if edited else ""
+    ref = work.keep(tree, f"by-hand/{act.key}") if edited else ""
     work.restore(act.tree, int(act.since) if act.since != "0" else None)
-    return e.Restored(tree=act.tree, kept=kept)
+    return e.Restored(tree=act.tree, kept=ref)
 
 
 def _handed_back(run: Run, act: e.Act, work: Workspace) -> e.Restored:
@@ -224,25 +224,25 @@ class Target(msgspec.Struct, frozen=True):
 
 def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
     """Move the branch to the commit; any obstacle is a conflict for a person."""
-    done, ruling = run.checkout.commit, None
-    assert done is not None
-    done = replace(done, landed="", reason="")
+    result, ruling = run.checkout.commit, None
+    assert result is not None
+    result = replace(result, landed="", reason="")
     if act.why == "pr":
-        return Finished(key=act.key, result=propose(run_files, run, act, done))
+        return Finished(key=act.key, result=propose(run_files, run, act, result))
     try:
-        _refuse_moved(run_files, run, done.commit)
+        _refuse_moved(run_files, run, result.commit)
         target = _target(run_files, run, act)
-        merge, ready = _merge_once(run, target, done), done
+        merge, ready = _merge_once(run, target, result), result
         if merge:
             ruling = _judge(run_files, run, target, merge)
-            _require_allowed(run_files, run, target, done.tree, ruling)
-            ready = _certified_merge(run_files, run, target, act, merge, done, stop)
+            _require_allowed(run_files, run, target, result.tree, ruling)
+            ready = _certified_merge(run_files, run, target, act, merge, result, stop)
         if isinstance(ready, Interrupted):
             return ready
         if not target.work.follows(target.tip, ready.commit):
             forward(target.repo, run.id, ready.commit, target.branch)
     except (WorkspaceError, UserError) as problem:
-        conflict = replace(done, outcome="conflict", reason=str(problem))
+        conflict = replace(result, outcome="conflict", reason=str(problem))
         return Finished(key=act.key, result=conflict, ruling=ruling)
     return Finished(key=act.key, result=replace(ready, landed=target.branch), ruling=ruling)
 
@@ -269,21 +269,21 @@ def _target(run_files: RunFiles, run: Run, act: e.Act) -> Target:
     return Target(repo, run_files.workspace(run), branch, tip, run_files.act_folder(act.key) / "merge.json")
 
 
-def _merge_once(run: Run, target: Target, done: e.CommitEnded) -> Merge | None:
+def _merge_once(run: Run, target: Target, result: e.CommitEnded) -> Merge | None:
     """Where the branch has new commits, a merge with them: that of before a crash if it still fits where the branch
     is, since a commit's id depends on its second."""
     work, note, tip = target.work, target.note, target.tip
     if note.exists():
-        known = msgspec.json.decode(note.read_bytes(), type=Merge)
-        if work.follows(known.commit, tip) or work.follows(tip, known.commit):
-            return known
-    elif work.follows(tip, done.commit) or work.follows(done.commit, tip):
+        recorded = msgspec.json.decode(note.read_bytes(), type=Merge)
+        if work.follows(recorded.commit, tip) or work.follows(tip, recorded.commit):
+            return recorded
+    elif work.follows(tip, result.commit) or work.follows(result.commit, tip):
         return None
     if target.branch == target.repo.branch and is_dirty(target.repo, untracked=False):
         raise WorkspaceError(f"{target.repo.root} has uncommitted changes; commit or stash them, then retry.")
-    tree = _merge_trees(work, run, tip, done.commit, target.branch)
+    tree = _merge_trees(work, run, tip, result.commit, target.branch)
     message = f"Merge flyball/{run.id}\n\nFlyball-Run: {run.id}\n"
-    merge = Merge(tip, tree, work.commit(tree, message, [tip, done.commit]))
+    merge = Merge(tip, tree, work.commit(tree, message, [tip, result.commit]))
     note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(note, msgspec.json.encode(merge))
     return merge
@@ -331,7 +331,7 @@ def _certified_merge(
     target: Target,
     act: e.Act,
     merge: Merge,
-    done: e.CommitEnded,
+    result: e.CommitEnded,
     stop: process.Stop,
 ) -> e.CommitEnded | Interrupted:
     """Proved, certified and on the run's branch: all that is left is to move the target."""
@@ -340,8 +340,10 @@ def _certified_merge(
     if isinstance(proof, Interrupted):
         return Interrupted(act.key, proof.reason)
     target.work.publish(merge.commit)
-    digest = certify(run_files, _with_proof(run, proof), act, merge.tree, merge.commit, done.work)
-    return replace(done, of=done.work, tree=merge.tree, commit=merge.commit, certificate=digest, proof=proof)
+    digest = certify(run_files, _with_proof(run, proof), act, merge.tree, merge.commit, result.work)
+    return replace(
+        result, of=result.work, tree=merge.tree, commit=merge.commit, certificate=digest, proof=proof
+    )
 
 
 def _prove(
@@ -349,13 +351,13 @@ def _prove(
 ) -> e.ProofEnded | Interrupted | None:
     if not run.settings.proof:
         return None
-    done = prove(run_files, run, replace(act, do="proof", why="merge"), stop)
-    if isinstance(done, Interrupted):
-        return done
-    assert isinstance(done.result, e.ProofEnded)
-    if not done.result.passed:
-        raise UserError(_unproved(run, done.result))
-    return done.result
+    finished = prove(run_files, run, replace(act, do="proof", why="merge"), stop)
+    if isinstance(finished, Interrupted):
+        return finished
+    assert isinstance(finished.result, e.ProofEnded)
+    if not finished.result.passed:
+        raise UserError(_unproved(run, finished.result))
+    return finished.result
 
 
 def _unproved(run: Run, proof: e.ProofEnded) -> str:
@@ -381,16 +383,16 @@ SUBJECT_MOST = 72
 def commit(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished | Interrupted:
     work, folder = run_files.workspace(run), run_files.act_folder(act.key)
     message = commit_message(run, load_or_create(run_files.state_dir).public_key_hex)
-    refused = _hooks(run_files, run, act, work, folder, message, stop)
-    if isinstance(refused, Interrupted):
-        return refused
-    if refused:
-        return Finished(key=act.key, result=e.CommitEnded(outcome="refused", tree=act.tree, reason=refused))
-    made = _committed(work, folder, act.tree, message)
-    work.publish(made)
-    digest = certify(run_files, run, act, act.tree, made, act.tree)
-    done = e.CommitEnded(outcome="committed", tree=act.tree, commit=made, certificate=digest)
-    return Finished(key=act.key, result=done)
+    refusal = _hooks(run_files, run, act, work, folder, message, stop)
+    if isinstance(refusal, Interrupted):
+        return refusal
+    if refusal:
+        return Finished(key=act.key, result=e.CommitEnded(outcome="refused", tree=act.tree, reason=refusal))
+    commit_id = _committed(work, folder, act.tree, message)
+    work.publish(commit_id)
+    digest = certify(run_files, run, act, act.tree, commit_id, act.tree)
+    result = e.CommitEnded(outcome="committed", tree=act.tree, commit=commit_id, certificate=digest)
+    return Finished(key=act.key, result=result)
 
 
 def _committed(work: Workspace, folder: Path, tree: str, message: str) -> str:
@@ -433,11 +435,11 @@ def _hooks(
                 place,
                 spec(run_files, run, line, files, "proof", run.settings.proof_timeout_us, "loopback", reads),
             )
-        ended = attend(place, stop)
-        if why := interruption(ended):
+        exit_status = attend(place, stop)
+        if why := interruption(exit_status):
             return Interrupted(act.key, why)
-        run_files.never_began(place, ended)
-        if not ended.well:
+        run_files.never_began(place, exit_status)
+        if not exit_status.well:
             return f"The {name} hook refused it:\n{redact(log_of(place))[-2000:]}"
         if work.proof_tree() != act.tree:
             return f"The {name} hook changed the tree; what is committed must be what was proved."
@@ -482,7 +484,7 @@ def certify(
 REFUSED = 422
 
 
-def propose(run_files: RunFiles, run: Run, act: e.Act, done: e.CommitEnded) -> e.CommitEnded:
+def propose(run_files: RunFiles, run: Run, act: e.Act, result: e.CommitEnded) -> e.CommitEnded:
     """`conflict`: a person must change something in the repository; `unreachable`: the forge refuses or is silent."""
     branch = branch_of(run)
     try:
@@ -490,22 +492,22 @@ def propose(run_files: RunFiles, run: Run, act: e.Act, done: e.CommitEnded) -> e
         forge = forge_of(repo, run, run_files.known(run))
         if not run.began.branch:
             raise LandConflict("The run began without a branch checked out, so a pull request has no target.")
-        push(repo, run.settings.remote, done.commit, branch, run_files.known(run), forge.token)
-        pull = _opened(forge, run, branch, done)
+        push(repo, run.settings.remote, result.commit, branch, run_files.known(run), forge.token)
+        pull = _opened(forge, run, branch, result)
     except LandConflict as problem:
-        return replace(done, outcome="conflict", reason=str(problem))
+        return replace(result, outcome="conflict", reason=str(problem))
     except ForgeError as problem:
         outcome = "conflict" if problem.code == REFUSED else "unreachable"
-        return replace(done, outcome=outcome, reason=str(problem))
+        return replace(result, outcome=outcome, reason=str(problem))
     except (WorkspaceError, UserError) as problem:
-        return replace(done, outcome="unreachable", reason=str(problem))
+        return replace(result, outcome="unreachable", reason=str(problem))
     if pull.state == "closed":
         reason = (
             f"The pull request {pull.url} was closed. Open it again, or take the work from flyball/{run.id}."
         )
-        return replace(done, outcome="conflict", reason=reason)
-    digest = certify(run_files, run, act, done.tree, done.commit, done.work, pull.url)
-    return replace(done, certificate=digest, pull_request=pull.url)
+        return replace(result, outcome="conflict", reason=reason)
+    digest = certify(run_files, run, act, result.tree, result.commit, result.work, pull.url)
+    return replace(result, certificate=digest, pull_request=pull.url)
 
 
 def branch_of(run: Run) -> str:
@@ -530,15 +532,15 @@ def forge_of(repo: Repo, run: Run, env: dict[str, str]) -> Forge:
     return forge_for(slug, env)
 
 
-def _opened(forge: Forge, run: Run, branch: str, done: e.CommitEnded) -> PullRequest:
-    known = forge.pull_request(branch)
-    if known is not None:
-        return known
+def _opened(forge: Forge, run: Run, branch: str, result: e.CommitEnded) -> PullRequest:
+    existing = forge.pull_request(branch)
+    if existing is not None:
+        return existing
     try:
-        text = redact(body(run, done))
+        text = redact(body(run, result))
         return forge.open_pull_request(branch, run.began.branch, redact(title(run)), text)
     except ForgeError as problem:
-        known = forge.pull_request(branch) if problem.code == REFUSED else None
-        if known is None:
+        existing = forge.pull_request(branch) if problem.code == REFUSED else None
+        if existing is None:
             raise
-        return known
+        return existing

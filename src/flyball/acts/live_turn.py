@@ -131,10 +131,10 @@ class Live:
 
     def observe(self, call: Call) -> None:
         self.show(whole(action_log.shortened(f"{call.tool} {call.input}", SHOWN_CALL)))
-        seen = watching.Call(
+        call_ = watching.Call(
             tool=call.tool, input=call.input, result=call.result, error=call.error, writes=call.writes
         )
-        self.watch = watching.observe(self.watch, seen)
+        self.watch = watching.observe(self.watch, call_)
         fired = watching.fired(self.watch, self.limits)
         if fired is not None and fired.level == "halt" and not self.ending:
             self.fired = fired
@@ -192,7 +192,7 @@ def brief(
     place = folder / turn_brief.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
-    made = Brief(
+    brief_ = Brief(
         workspace=str(work.repo_root if mounted else work.checkout),
         home=str(home),
         policy=run_files.policy(run),
@@ -205,7 +205,7 @@ def brief(
         late=str(home / f".flyball-late-{folder.name}.jsonl"),
         imports=turn_brief.imports(),
     )
-    sha256 = turn_brief.write(place, made)
+    sha256 = turn_brief.write(place, brief_)
     server = cli_settings.server_line(place, reports.issue_token(folder), mounted)
     cli_settings.write(place, place / turn_brief.NAME, sha256, server)
     (folder / PINNED).write_text(_digest(place))
@@ -255,28 +255,30 @@ def attended(
 
 def alarming(folder: Path) -> e.Action | None:
     """CTO-7: the call after which nothing more should be tried, from the record; none in an act without hooks."""
-    given = _brief_of(folder)
-    return action_log.read(folder, given.late).refused_by(given.policy.commands.critical) if given else None
+    brief_ = _brief_of(folder)
+    return (
+        action_log.read(folder, brief_.late).refused_by(brief_.policy.commands.critical) if brief_ else None
+    )
 
 
 def witnessed(result: AgentResult, folder: Path, agent: str) -> AgentResult:
     """What the agent left, what its hooks saw, and what it reported with its tools. A hooked agent of which no hook was heard has failed.
 
     Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing."""
-    given = _brief_of(folder)
-    if given is None:
+    brief_ = _brief_of(folder)
+    if brief_ is None:
         return result
-    log = action_log.read(folder, given.late)
+    log = action_log.read(folder, brief_.late)
     result = replace(result, actions=log.actions, model=result.model or log.model)
     if not log.spoke and result.verdict == "ok" and not agent.startswith("acp:"):
         return replace(result, verdict="unknown", error=HOOKS_SILENT)
     if log.wanted and result.verdict in ("ok", "needs_approval"):
-        wanted, asked = (str(log.wanted.get(name, "")) for name in ("fingerprint", "question"))
-        return replace(result, verdict="needs_approval", error=asked, wanted=wanted)
-    claimed, approval = reports.claim(folder)
+        fingerprint, question = (str(log.wanted.get(name, "")) for name in ("fingerprint", "question"))
+        return replace(result, verdict="needs_approval", error=question, wanted=fingerprint)
+    claim, approval = reports.claim(folder)
     if approval and result.verdict == "ok":
         return replace(result, verdict="needs_approval", error=approval)
-    return replace(result, claim=claimed) if claimed != e.Claim() else result
+    return replace(result, claim=claim) if claim != e.Claim() else result
 
 
 def _brief_of(folder: Path) -> Brief | None:

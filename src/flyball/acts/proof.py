@@ -94,15 +94,15 @@ class TreeProof(Struct, frozen=True):
     @property
     def report(self) -> TestReport | None:
         """All tests of all commands; None where a command's runner is unknown."""
-        known = [report for report in self.reports if report is not None]
-        if not known or len(known) < len(self.reports):
+        reports = [report for report in self.reports if report is not None]
+        if not reports or len(reports) < len(self.reports):
             return None
         return TestReport(
-            runners=tuple(dict.fromkeys(name for report in known for name in report.runners)),
-            tests=tuple(test for report in known for test in report.tests),
-            complete=all(report.complete for report in known),
-            failed=any(report.failed for report in known),
-            deselected=sum(report.deselected for report in known),
+            runners=tuple(dict.fromkeys(name for report in reports for name in report.runners)),
+            tests=tuple(test for report in reports for test in report.tests),
+            complete=all(report.complete for report in reports),
+            failed=any(report.failed for report in reports),
+            deselected=sum(report.deselected for report in reports),
         )
 
 
@@ -126,10 +126,12 @@ class Prover:
 
     def prove(self, tree: str, name: str = "", of: str = "", room: Room = ORDINARY) -> TreeProof:
         """The commands on this tree. `name` tells the proofs of one act apart; `of` is an act that proved it before."""
-        known = self.run_files.act_folder(of) if of else None
-        if known is not None and _is_whole(known, len(self.run.settings.proof)):
+        earlier = self.run_files.act_folder(of) if of else None
+        if earlier is not None and _is_whole(earlier, len(self.run.settings.proof)):
             return self._read(
-                tree, known, [process.read_exit(known / str(n)) for n in range(len(self.run.settings.proof))]
+                tree,
+                earlier,
+                [process.read_exit(earlier / str(n)) for n in range(len(self.run.settings.proof))],
             )
         place = self.folder / name if name else self.folder
         if not (place / "ready").exists():
@@ -146,30 +148,30 @@ class Prover:
 
     def _make_ready(self, tree: str, place: Path) -> None:
         """The clean checkout with what setup made; one in which setup has begun is not cleared again."""
-        made = self.work.places.setup_made
+        marker = self.work.places.setup_made
         if not self.work.places.setup_layer.exists() and not self.work.places.proof.exists():
-            made.unlink(missing_ok=True)  # what setup made went with the checkout
-        begun = not made.exists() and process.look(place / "setup-0") != "unclaimed"
-        files = self.work.places.proof if begun else self._checkout(tree)
+            marker.unlink(missing_ok=True)  # what setup made went with the checkout
+        started = not marker.exists() and process.look(place / "setup-0") != "unclaimed"
+        files = self.work.places.proof if started else self._checkout(tree)
         if not self.run_files.mounted(self.run):
             share_links(self.run, self.work.repo_root, files)
-        if self.run.settings.setup and not made.exists():
+        if self.run.settings.setup and not marker.exists():
             problem = run_setup(self.run_files, self.run, place, files, PROOF, self.stop)
             if problem:
                 raise CannotProve(problem)
             extras = self.work.proof_extras()
             _copied(files, self.work.places.setup_layer, extras)
-            write_whole(made, os.fsencode("\n".join(extras)))
+            write_whole(marker, os.fsencode("\n".join(extras)))
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / "ready").touch()
 
     def _checkout(self, tree: str) -> Path:
         """Cleared of everything; what setup made comes from its layer, not from what earlier proofs left of it."""
-        made = made_by_setup(self.work)
-        for path in made:
+        marker = made_by_setup(self.work)
+        for path in marker:
             remove(self.work.places.proof / path)
-        files = self.work.proof_checkout(tree, made)
-        _copied(self.work.places.setup_layer, files, made)
+        files = self.work.proof_checkout(tree, marker)
+        _copied(self.work.places.setup_layer, files, marker)
         return files
 
     def _command(self, place: Path, command: str, room: Room) -> process.Exit:
@@ -184,23 +186,23 @@ class Prover:
                 place,
                 spec(self.run_files, self.run, command, files, PROOF, limit, network, observer=observer),
             )
-        ended = attend(place, self.stop)
-        if why := interruption(ended):
+        exit_status = attend(place, self.stop)
+        if why := interruption(exit_status):
             raise SetupStopped(why)
-        self.run_files.never_began(place, ended)
+        self.run_files.never_began(place, exit_status)
         self._keep_report(place)
-        return ended
+        return exit_status
 
     def _keep_report(self, place: Path) -> None:
         """Written down before the next command clears the home."""
-        kept = place / "report.json"
-        if not kept.exists():
+        copy = place / "report.json"
+        if not copy.exists():
             home = self.run_files.run_dir(self.run).home(PROOF)
             if observe.executed(home / OBSERVED):
                 (place / "executed").touch()
             output, key = log_of(place), self._key(place)
             report = observe.collect(home / OBSERVED, self.work.places.proof, self._root, output, key)
-            write_whole(kept, msgspec.json.encode(report), sync=False)
+            write_whole(copy, msgspec.json.encode(report), sync=False)
             remove(place.with_name(f"{place.name}-tools"))
 
     def _key(self, place: Path, *, new: bool = False) -> bytes:
@@ -248,8 +250,12 @@ class Prover:
         return [change.path for change in self.work.changes(tree, after)] if after != tree else []
 
     def _doubt(self, exits: list[process.Exit], reports: list[TestReport | None], logs: list[str]) -> str:
-        for command, ended, report, log in zip(self.run.settings.proof, exits, reports, logs, strict=True):
-            problem = disagreement(report, ended.code if ended.code is not None else 1, failing(log))
+        for command, exit_status, report, log in zip(
+            self.run.settings.proof, exits, reports, logs, strict=True
+        ):
+            problem = disagreement(
+                report, exit_status.code if exit_status.code is not None else 1, failing(log)
+            )
             if problem:
                 return f"The result of '{command}' is not accepted: {problem}."
         return ""
@@ -268,17 +274,17 @@ def _copied(source: Path, target: Path, paths: list[str]) -> None:
             remove(target / path)
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             line = ["cp", "-a", "--reflink=auto", "--", str(source / path), str(target / path)]
-            done = subprocess.run(line, capture_output=True, text=True)
-            if done.returncode != 0 and not (target / path).exists():
+            process_ = subprocess.run(line, capture_output=True, text=True)
+            if process_.returncode != 0 and not (target / path).exists():
                 raise FlyballError(
-                    f"What [workspace] setup created cannot be copied: {done.stderr.strip()[-300:]}"
+                    f"What [workspace] setup created cannot be copied: {process_.stderr.strip()[-300:]}"
                 )
 
 
 def made_by_setup(work: Workspace) -> list[str]:
     """Paths in the proof's checkout that `[workspace] setup` made."""
-    made = work.places.setup_made
-    return os.fsdecode(made.read_bytes()).splitlines() if made.exists() else []
+    marker = work.places.setup_made
+    return os.fsdecode(marker.read_bytes()).splitlines() if marker.exists() else []
 
 
 # ---- the commands on one tree --------------------------------------------------------------------------------
@@ -309,9 +315,9 @@ def what_is_missing(repo: Path, files: Path, log: str, code: int) -> str:
 def is_own_code(folder: Path, missing: Lack) -> bool:
     """Some of the names are missing in the project's own, importable packages: a bug, not an installation."""
     tops = (name.split(".") for name in missing.names if "/" not in name and not name.startswith("."))
-    named = (parts for parts in tops if len(parts) > 1)
+    packages = (parts for parts in tops if len(parts) > 1)
     return missing.kind == "module" and any(
-        _holds(folder, parts[0]) and not _holds(folder, "/".join(parts)) for parts in named
+        _holds(folder, parts[0]) and not _holds(folder, "/".join(parts)) for parts in packages
     )
 
 
@@ -376,7 +382,7 @@ def _keep_baseline(prover: Prover, proof: TreeProof) -> None:
 def _result(prover: Prover, proof: TreeProof) -> e.ProofEnded:
     run, act = prover.run, prover.act
     commands = tuple(map(_command, run.settings.proof, proof.exits, proof.logs))
-    bad = [number for number, ended in enumerate(proof.exits) if not ended.well]
+    bad = [number for number, exit_status in enumerate(proof.exits) if not exit_status.well]
     invalid = _changed(proof) or proof.doubt
     if act.wall_us and act.why not in UNLIMITED and bad and proof.took_us >= act.wall_us:
         invalid = "phase timeout"
@@ -399,18 +405,18 @@ def _result(prover: Prover, proof: TreeProof) -> e.ProofEnded:
 
 def _no_worse(run: Run, proof: TreeProof, baseline: TestReport | None) -> bool:
     """For projects that are red at the start: nothing that passed before fails now, and something is mended."""
-    ended = all(end.reason == "exit" for end in proof.exits)
-    if run.settings.proof_require != "no-worse" or not ended or proof.report is None or baseline is None:
+    all_exited = all(end.reason == "exit" for end in proof.exits)
+    if run.settings.proof_require != "no-worse" or not all_exited or proof.report is None or baseline is None:
         return False
     passed = proof.report.ids("passed")
     mended = passed & baseline.ids("failed")
     return proof.report.complete and baseline.ids("passed") <= passed and bool(mended)
 
 
-def _summary(command: str, ended: process.Exit, log: str) -> str:
+def _summary(command: str, exit_status: process.Exit, log: str) -> str:
     """The end of its output; where it did not end by itself, that is said too."""
     end = redact(log[-SUMMARY_MOST:])
-    return end if ended.reason == "exit" else f"{end}\n'{command}' failed: {how(ended)}.".lstrip()
+    return end if exit_status.reason == "exit" else f"{end}\n'{command}' failed: {how(exit_status)}.".lstrip()
 
 
 def _changed(proof: TreeProof) -> str:
@@ -424,8 +430,8 @@ def _failing(bad: list[int], proof: TreeProof) -> int:
     if not bad:
         return 0
     counts = [_count(proof.reports[number], proof.logs[number]) for number in bad]
-    known = [count for count in counts if count]
-    return sum(known) if known else len(bad)
+    numbers = [count for count in counts if count]
+    return sum(numbers) if numbers else len(bad)
 
 
 def _lacks(work: Workspace, bad: list[int], proof: TreeProof) -> str:
@@ -443,18 +449,22 @@ def _failing_tests(report: TestReport | None) -> tuple[str, ...]:
 
 
 def _cannot_start(run: Run, proof: TreeProof) -> str:
-    for command, ended, log in zip(run.settings.proof, proof.exits, proof.logs, strict=True):
-        if ended.reason == "cannot_start" or ended.code in CANNOT_START:
-            why = ended.error or last_line(log) or f"exit code {ended.code}"
+    for command, exit_status, log in zip(run.settings.proof, proof.exits, proof.logs, strict=True):
+        if exit_status.reason == "cannot_start" or exit_status.code in CANNOT_START:
+            why = exit_status.error or last_line(log) or f"exit code {exit_status.code}"
             return f"The proof command '{command}' cannot start: {why}. Correct [proof] commands in .flyball/flyball.toml."
     return ""
 
 
-def _command(command: str, ended: process.Exit, log: str) -> e.ProofCommand:
-    code = ended.code if ended.code is not None else -(ended.signal or 1)
+def _command(command: str, exit_status: process.Exit, log: str) -> e.ProofCommand:
+    code = exit_status.code if exit_status.code is not None else -(exit_status.signal or 1)
     digest = hashlib.sha256(log.encode("utf-8", "replace")).hexdigest()
     return e.ProofCommand(
-        command=command, exit=code, log=digest, took_us=ended.took_us, timed_out=ended.reason == "wall"
+        command=command,
+        exit=code,
+        log=digest,
+        took_us=exit_status.took_us,
+        timed_out=exit_status.reason == "wall",
     )
 
 

@@ -118,8 +118,8 @@ class RunFiles(msgspec.Struct, frozen=True):
         with self._journal() as journal:
             rows = journal.rows(repo=run.began.repo, status="ended", machine="task", limit=most)
             first = [next(iter(journal.read(row.run))) for row in rows if row.end == "success"]
-        known = {entry.run: e.decode(entry.body) for entry in first}
-        began = ((row, known.get(row.run)) for row in rows)
+        starts = {entry.run: e.decode(entry.body) for entry in first}
+        began = ((row, starts.get(row.run)) for row in rows)
         return [(row, event) for row, event in began if isinstance(event, e.RunBegan)]
 
     def user_hooks(self, run: Run) -> Path:
@@ -150,11 +150,11 @@ class RunFiles(msgspec.Struct, frozen=True):
         return "" if seq else "the journal"
 
     def env(self, run: Run, home: Path) -> dict[str, str]:
-        known = self.known(run)
-        kept = {name: known[name] for name in PASSED_ON if name in known}
+        variables = self.known(run)
+        passed_on = {name: variables[name] for name in PASSED_ON if name in variables}
         return {
-            **kept,
-            **manager_roots(known),
+            **passed_on,
+            **manager_roots(variables),
             "HOME": str(home),
             "FLYBALL_RUN": run.id,
             "TMPDIR": "/tmp" if self.mounted(run) else str(home / "tmp"),
@@ -176,14 +176,12 @@ class RunFiles(msgspec.Struct, frozen=True):
 
     def sandbox_of(self, run: Run) -> Sandbox:
         """The sandbox that the run has had from its start. If it no longer works, nothing runs without it."""
-        wanted = (
-            "none" if run.checkout.sandbox == UNSANDBOXED else run.checkout.sandbox or run.settings.sandbox
-        )
-        fits = wanted in (self.sandbox.kind, "auto", "required")
-        found = self.sandbox if fits else sandbox.probe(wanted)
-        if found.kind == "none" and wanted not in ("none", "auto"):
-            raise Gone(f"the sandbox of this run is gone: {found.why}")
-        return found
+        mode = "none" if run.checkout.sandbox == UNSANDBOXED else run.checkout.sandbox or run.settings.sandbox
+        fits = mode in (self.sandbox.kind, "auto", "required")
+        chosen_sandbox = self.sandbox if fits else sandbox.probe(mode)
+        if chosen_sandbox.kind == "none" and mode not in ("none", "auto"):
+            raise Gone(f"the sandbox of this run is gone: {chosen_sandbox.why}")
+        return chosen_sandbox
 
     def confined(self, run: Run) -> bool:
         return self.sandbox_of(run).kind != "none"
@@ -192,9 +190,9 @@ class RunFiles(msgspec.Struct, frozen=True):
         """The checkout is seen at the repository's own path."""
         return self.sandbox_of(run).mounts
 
-    def never_began(self, folder: Path, ended: process.Exit) -> None:
+    def never_began(self, folder: Path, exit_status: process.Exit) -> None:
         """If the sandbox cannot start anything, the fault is the machine's, not the command's."""
-        why = sandbox.never_began(ended, process.read_err(folder))
+        why = sandbox.never_began(exit_status, process.read_err(folder))
         if why:
             text = f"the sandbox does not start: {redact(why)[:300]}"
             raise AgentError(text) if sandbox.vanished(why) else Gone(text)
@@ -214,18 +212,18 @@ class RunFiles(msgspec.Struct, frozen=True):
 
     def enclosed(self, run: Run, argv: tuple[str, ...], reach: Reach) -> tuple[str, ...]:
         """The command inside its sandbox: the checkout at the repository's own path, all else out of reach."""
-        found = self.sandbox_of(run)
-        if found.kind == "none":
+        chosen_sandbox = self.sandbox_of(run)
+        if chosen_sandbox.kind == "none":
             return argv
-        if found.mounts:
+        if chosen_sandbox.mounts:
             make_mount_points(reach.files, self.workspace(run).repo_root, run.settings.share)
-        return tuple(sandbox.enclose(found, argv, self._view(run, found, reach)))
+        return tuple(sandbox.enclose(chosen_sandbox, argv, self._view(run, chosen_sandbox, reach)))
 
-    def _view(self, run: Run, found: Sandbox, reach: Reach) -> View:
+    def _view(self, run: Run, chosen_sandbox: Sandbox, reach: Reach) -> View:
         work, strict = self.workspace(run), run.settings.view == "strict"
         repo = str(work.repo_root)
         stores = self._same(
-            *(str(s) for s in work.object_stores() if not (found.mounts and s.is_relative_to(repo)))
+            *(str(s) for s in work.object_stores() if not (chosen_sandbox.mounts and s.is_relative_to(repo)))
         )  # what lies in the repository is seen through work.objects; there it would cover the checkout's own
         tools = needed(self.known(run), reach.programs, (repo, str(self.state_dir)), strict=strict)
         return View(
@@ -262,14 +260,14 @@ def make_mount_points(files: Path, repo: Path, share: Sequence[str]) -> None:
 
 def require(settings: Settings) -> Sandbox:
     """The sandbox that a run gets; refused where the settings demand what is not there."""
-    found = sandbox.probe(settings.sandbox)
-    if found.kind == "none" and settings.sandbox not in ("none", "auto"):
+    sandbox_ = sandbox.probe(settings.sandbox)
+    if sandbox_.kind == "none" and settings.sandbox not in ("none", "auto"):
         name = {"bwrap": "bubblewrap", "landlock": "Landlock"}.get(settings.sandbox, "a sandbox")
         raise UserError(
-            f"guard.sandbox requires {name}, but it does not work here: {found.why}. "
+            f"guard.sandbox requires {name}, but it does not work here: {sandbox_.why}. "
             "Install bubblewrap or set guard.sandbox."
         )
-    return found
+    return sandbox_
 
 
 def share_links(run: Run, repo: Path, files: Path) -> None:
@@ -292,9 +290,9 @@ INTERRUPTIONS = {
 }
 
 
-def interruption(ended: process.Exit) -> str:
+def interruption(exit_status: process.Exit) -> str:
     """Why a process did not end by itself; "" if it did, or if Flyball ended it because of what it did."""
-    return INTERRUPTIONS.get(ended.reason, "")
+    return INTERRUPTIONS.get(exit_status.reason, "")
 
 
 def spec(
@@ -338,11 +336,11 @@ def spec(
 
 def attend(place: Path, stop: process.Stop) -> process.Exit:
     """Wait for its end, then remove secrets from what it wrote, and the middle of a flood."""
-    ended = process.attend(place, stop=stop)
+    exit_status = process.attend(place, stop=stop)
     for name in WRITTEN:
         _shorten(place / name)
     scrub(place, stop)
-    return ended
+    return exit_status
 
 
 class SetupStopped(FlyballError):
@@ -356,13 +354,13 @@ def run_setup(run_files: RunFiles, run: Run, folder: Path, files: Path, home: st
         if process.look(place) == "unclaimed":
             limit = run.settings.proof_timeout_us
             process.begin(place, spec(run_files, run, command, files, home, limit, "all"))
-        ended = attend(place, stop)
-        if why := interruption(ended):
+        exit_status = attend(place, stop)
+        if why := interruption(exit_status):
             raise SetupStopped(why)
-        run_files.never_began(place, ended)
-        if not ended.well:
+        run_files.never_began(place, exit_status)
+        if not exit_status.well:
             last = last_line(log_of(place))
-            return f"The setup command '{command}' failed ({how(ended)}): {last}. Correct [workspace] setup."
+            return f"The setup command '{command}' failed ({how(exit_status)}): {last}. Correct [workspace] setup."
     return ""
 
 
@@ -371,10 +369,12 @@ def log_of(place: Path) -> str:
     return (out + err).decode("utf-8", "replace")
 
 
-def how(ended: process.Exit) -> str:
-    return {"wall": "it exceeded its time limit", "swarm": ended.error, "cannot_start": ended.error}.get(
-        ended.reason, f"exit code {ended.code}"
-    )
+def how(exit_status: process.Exit) -> str:
+    return {
+        "wall": "it exceeded its time limit",
+        "swarm": exit_status.error,
+        "cannot_start": exit_status.error,
+    }.get(exit_status.reason, f"exit code {exit_status.code}")
 
 
 def last_line(log: str) -> str:
@@ -424,8 +424,8 @@ def _scrub(file: Path, stop: process.Stop | None) -> None:
     for number, chunk in enumerate(chunks, 1):
         if stop is None or not stop.is_set() or number == len(chunks):
             after.append(_clean(chunk))
-    if (kept := b"".join(after)) != before:
-        write_whole(file, kept, sync=False)
+    if (clean_data := b"".join(after)) != before:
+        write_whole(file, clean_data, sync=False)
 
 
 def _chunks(data: bytes) -> list[bytes]:
@@ -449,5 +449,5 @@ def _chunks(data: bytes) -> list[bytes]:
 
 def _clean(chunk: bytes) -> bytes:
     text = chunk.decode("utf-8", "surrogateescape")
-    kept = redact(text)
-    return chunk if kept == text else kept.encode("utf-8", "surrogateescape")
+    text_ = redact(text)
+    return chunk if text_ == text else text_.encode("utf-8", "surrogateescape")

@@ -76,21 +76,23 @@ def take_turn(
         stop.set(now=True)
     role = act.role
     with live_turn.attended(folder, run, role, work, show, alarm=lambda: stop.set(now=True)) as ask:
-        ended = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
+        exit_status = _attended(live, folder, _request(run_files, run, act, agent, work, folder), begins, ask)
     alarming = live_turn.alarming(folder)
-    over = (live.ending and ended.reason == "stopped") or (live.dialogue is not None and live.dialogue.closed)
-    if interruption(ended) and not over and not alarming:
+    over = (live.ending and exit_status.reason == "stopped") or (
+        live.dialogue is not None and live.dialogue.closed
+    )
+    if interruption(exit_status) and not over and not alarming:
         scrub(folder)
-        return _interrupted(work, act, folder, ended, agent)
-    run_files.never_began(folder, ended)
-    result = whole_text(live_turn.witnessed(_agent_result(agent, folder, ended), folder, act.agent))
+        return _interrupted(work, act, folder, exit_status, agent)
+    run_files.never_began(folder, exit_status)
+    result = whole_text(live_turn.witnessed(_agent_result(agent, folder, exit_status), folder, act.agent))
     result = charged(
         run_files.run_dir(run).path / SESSIONS, act.key, record.completed(result) if record else result
     )
     result = _ended_early(result, live) if live.ending else _resumable(result)
-    done = _judged(run_files, run, act, work, folder, result, live, ended, alarming)
+    finished = _judged(run_files, run, act, work, folder, result, live, exit_status, alarming)
     scrub(folder)
-    return done
+    return finished
 
 
 def _attended(live: Live, folder: Path, request: TurnRequest, begins: bool, ask: Ask | None) -> process.Exit:
@@ -112,21 +114,21 @@ def _attended(live: Live, folder: Path, request: TurnRequest, begins: bool, ask:
 def _request(
     run_files: RunFiles, run: Run, act: e.Act, agent: Adapter, work: Workspace, folder: Path
 ) -> TurnRequest:
-    role, asked = act.role, folder / "prompt"
+    role, prompt_file = act.role, folder / "prompt"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (folder / MODES).exists():  # before the agent begins; a later driver keeps it
         write_whole(folder / MODES, work.user_modes().encode())
-    if not asked.exists():
+    if not prompt_file.exists():
         diff = (
             work.diff(run.checkout.base_tree, act.tree)
             if role in JUDGING_ROLES and run.checkout.base_tree
             else ""
         )
         words = prompt(run, act, run_files.instructions(run, role), diff, tools=agent.hooked)
-        asked.write_text(words, encoding="utf-8")
+        prompt_file.write_text(words, encoding="utf-8")
     return TurnRequest(
-        prompt=asked.read_text("utf-8"),
-        prompt_file=asked,
+        prompt=prompt_file.read_text("utf-8"),
+        prompt_file=prompt_file,
         role=role,
         place=act.place,
         place_in_file=act.place_in_file,
@@ -186,10 +188,10 @@ def _spec(
     )
 
 
-def _agent_result(agent: Adapter, folder: Path, ended: process.Exit) -> AgentResult:
+def _agent_result(agent: Adapter, folder: Path, exit_status: process.Exit) -> AgentResult:
     """Output that no adapter can read makes a failed turn of the agent, not an error of Flyball."""
     try:
-        return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), ended)
+        return agent.read(_text(process.read_out(folder)), _text(process.read_err(folder)), exit_status)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as odd:
         return AgentResult(
             verdict="unknown", error=f"What it wrote cannot be read: {type(odd).__name__}: {odd}"
@@ -201,12 +203,12 @@ def _text(data: bytes) -> str:
 
 
 def _interrupted(
-    work: Workspace, act: e.Act, folder: Path, ended: process.Exit, agent: Adapter
+    work: Workspace, act: e.Act, folder: Path, exit_status: process.Exit, agent: Adapter
 ) -> Interrupted:
     tree = left_tree(work, folder)
-    kept = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
+    ref = work.keep(tree, f"interrupted/{act.key}") if tree != act.tree else ""
     return Interrupted(
-        act.key, interruption(ended), kept, session=_agent_result(agent, folder, ended).session
+        act.key, interruption(exit_status), ref, session=_agent_result(agent, folder, exit_status).session
     )
 
 
@@ -247,7 +249,7 @@ def _judged(
     folder: Path,
     result: AgentResult,
     live: Live,
-    ended: process.Exit,
+    exit_status: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
     """The guard judges, the core decides what that means for the change, and this function does it."""
@@ -262,7 +264,7 @@ def _judged(
         ruling = replace(ruling, kept=work.keep(tree, act.key))
         work.restore(act.tree)
     turn = replace(
-        _turn(run, act, result, live, ended, changed=bool(changes)),
+        _turn(run, act, result, live, exit_status, changed=bool(changes)),
         tree=word.tree,
         undone=tuple(map(shown, _paths(changes))) if word.read_only else (),
         held=() if word.counts or word.read_only else tuple(map(shown, _paths(changes))),
@@ -274,7 +276,7 @@ def _judged(
     plans = act.do == "agent:planner" and run.machine.supervises and turn.verdict == "ok"
     if plans and not misfit(run, act.role, turn.claim):
         turn = replace(turn, assessment=assess(run_files, run, work, turn))
-    return Finished(key=act.key, result=turn, took_us=ended.took_us, ruling=ruling)
+    return Finished(key=act.key, result=turn, took_us=exit_status.took_us, ruling=ruling)
 
 
 def _with_changes(turn: e.TurnEnded, changes: list[Change]) -> e.TurnEnded:
@@ -334,16 +336,18 @@ def _tiered(run: Run, policy: Policy, changes: list[Change], ruling: e.Ruling) -
 def _texts(
     work: Workspace, old: str, new: str, changes: list[Change]
 ) -> dict[str, tuple[str | None, str | None]]:
-    seen = [change for change in changes if _readable(change)][:TEXTS_MOST]
-    places = [(old, c.from_ or c.path) for c in seen] + [(new, c.path) for c in seen]
-    binary = [change.binary for change in seen] * 2
+    readable_changes = [change for change in changes if _readable(change)][:TEXTS_MOST]
+    places = [(old, c.from_ or c.path) for c in readable_changes] + [(new, c.path) for c in readable_changes]
+    binary = [change.binary for change in readable_changes] * 2
     texts = [
         None if data is None else text_of(data) if odd else _text(data)
         for data, odd in zip(work.read_all(places), binary, strict=True)
     ]
-    pairs = zip(texts[: len(seen)], texts[len(seen) :], strict=True)
+    pairs = zip(texts[: len(readable_changes)], texts[len(readable_changes) :], strict=True)
     return {
-        change.path: pair for change, pair in zip(seen, pairs, strict=True) if any(pair) or not change.binary
+        change.path: pair
+        for change, pair in zip(readable_changes, pairs, strict=True)
+        if any(pair) or not change.binary
     }
 
 
@@ -405,13 +409,13 @@ def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run)
 
 
 def _turn(
-    run: Run, act: e.Act, result: AgentResult, live: Live, ended: process.Exit, *, changed: bool
+    run: Run, act: e.Act, result: AgentResult, live: Live, exit_status: process.Exit, *, changed: bool
 ) -> e.TurnEnded:
     role = act.role
     failed = [call for call in result.calls if call.error]
     error = result.error or (failed[-1].result if failed else "")
     error = error or (reported_error(result.message) if result.verdict == "ok" else "")
-    reset_at, now = result.reset_at, ended.started_at_us + ended.took_us
+    reset_at, now = result.reset_at, exit_status.started_at_us + exit_status.took_us
     if result.reset_in_us is not None:
         reset_at = now + result.reset_in_us
     return e.TurnEnded(
@@ -452,9 +456,9 @@ def _why_halted(fired: watching.FiredRule) -> str:
     return f"The turn was halted: {fired.rule}, {fired.observed} times where {fired.threshold} are allowed. {fired.evidence}".strip()
 
 
-def _redacted(claimed: e.Claim) -> e.Claim:
+def _redacted(claim_: e.Claim) -> e.Claim:
     """Claims are journaled and shown, so secrets are removed from them."""
-    return msgspec.convert(_without_secrets(msgspec.to_builtins(claimed)), e.Claim)
+    return msgspec.convert(_without_secrets(msgspec.to_builtins(claim_)), e.Claim)
 
 
 def _without_secrets(value: Any) -> Any:
@@ -472,61 +476,56 @@ def _without_secrets(value: Any) -> Any:
 
 def claim(run: Run, role: str, result: AgentResult) -> e.Claim:
     """What the agent claims: through its structured channel, else in its words by the reading rules."""
-    claimed = result.claim
-    if role == "worker" and claimed.finished:
+    claim_ = result.claim
+    if role == "worker" and claim_.finished:
         red = signals.red_ci(result.message)
-        return replace(claimed, indicators=named(claimed.indicators, run.settings.indicators), missing=red)
+        return replace(claim_, indicators=named(claim_.indicators, run.settings.indicators), missing=red)
     if role == "worker":
-        return _loop_claim(claimed, result.message, run.settings.indicators)
+        return _loop_claim(claim_, result.message, run.settings.indicators)
     if role == "author" or (role == "reviewer" and "passed" in run.here.on):
-        return replace(claimed, signal=_review_signal(run, role, claimed, result.message))
-    if claimed.outcome or claimed.signal:
-        return claimed
+        return replace(claim_, signal=_review_signal(run, role, claim_, result.message))
+    if claim_.outcome or claim_.signal:
+        return claim_
     reviews = run.act is not None and run.act.why == PLAN_REVIEW
-    read = prose.read_verdict if role in JUDGING_ROLES or reviews else prose.read_outcome
-    outcome = read(result.message, claimable(run)) or ""
+    reader = prose.read_verdict if role in JUDGING_ROLES or reviews else prose.read_outcome
+    outcome = reader(result.message, claimable(run)) or ""
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
-    return replace(claimed, outcome="" if signal else outcome, signal=signal)
+    return replace(claim_, outcome="" if signal else outcome, signal=signal)
 
 
-def _asking(claimed: e.Claim, role: str, result: AgentResult, changed: bool) -> e.Claim:
+def _asking(claim_: e.Claim, role: str, result: AgentResult, changed: bool) -> e.Claim:
     """A question that ends a turn without a change, and without any claim, is for a person."""
     claims = (
-        claimed.outcome
-        or claimed.signal
-        or claimed.finished
-        or claimed.data
-        or claimed.ask
-        or claimed.findings
+        claim_.outcome or claim_.signal or claim_.finished or claim_.data or claim_.ask or claim_.findings
     )
     plans = role == "planner" and len(result.message) > PLAN_LEAST
     if changed or claims or plans or result.verdict != "ok" or role in ("reviewer", "cto"):
-        return claimed
-    return replace(claimed, ask=final_question(result.message))
+        return claim_
+    return replace(claim_, ask=final_question(result.message))
 
 
-def _loop_claim(claimed: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
-    read = signals.read_output(
+def _loop_claim(claim_: e.Claim, message: str, extra: tuple[str, ...]) -> e.Claim:
+    reading = signals.read_output(
         message, dialect="loop", role="worker", runtime=signals.Runtime(), extra_indicators=extra
     )
-    missing = () if read.reading == "complete" else read.missing
+    missing = () if reading.reading == "complete" else reading.missing
     return replace(
-        claimed,
-        finished=read.exit_signal is True,
-        indicators=read.indicators,
-        reading=read.reading,
-        missing=missing if read.exit_signal else (),
+        claim_,
+        finished=reading.exit_signal is True,
+        indicators=reading.indicators,
+        reading=reading.reading,
+        missing=missing if reading.exit_signal else (),
     )
 
 
-def _review_signal(run: Run, role: str, claimed: e.Claim, message: str) -> str:
+def _review_signal(run: Run, role: str, claim_: e.Claim, message: str) -> str:
     """The word on the last line, or over the structured channel: `finish`, or the word as an outcome (PAIR-2)."""
     reader, done_word = ("reviewer" if role == "reviewer" else "worker"), run.settings.done_word
-    read = signals.read_output(
+    reading = signals.read_output(
         message, dialect="review", role=reader, runtime=signals.Runtime(), done_word=done_word
     )
-    if "FAIL" in (read.signal, claimed.outcome, claimed.signal):
+    if "FAIL" in (reading.signal, claim_.outcome, claim_.signal):
         return "FAIL"
     mine, word = ("PASS", "PASS") if role == "reviewer" else ("DONE", done_word)
-    finished = role == "author" and claimed.finished
-    return mine if finished or word == claimed.outcome or mine in (read.signal, claimed.signal) else ""
+    finished = role == "author" and claim_.finished
+    return mine if finished or word == claim_.outcome or mine in (reading.signal, claim_.signal) else ""

@@ -178,8 +178,8 @@ def _failing(run: Run, act: e.Act) -> str:
         return ""
     names = (proof.failing_tests or failing_names(proof.summary))[:NAMES_MOST]
     listed = "\n".join(f"- {name}" for name in names)
-    given = any(proof.summary in text for text in act.told)
-    return listed if given else "\n\n".join(part for part in (listed, proof.summary) if part)
+    repeated = any(proof.summary in text for text in act.told)
+    return listed if repeated else "\n\n".join(part for part in (listed, proof.summary) if part)
 
 
 def _failed_before(run: Run, role: str) -> str:
@@ -191,8 +191,8 @@ def _failed_before(run: Run, role: str) -> str:
 
 
 def _findings(run: Run) -> str:
-    left = [f for f in run.findings if f.status not in CLOSED]
-    return "\n".join(f"- {f.id} ({f.severity}) {f.file}:{f.line} {f.text}".strip() for f in left)
+    open_findings = [f for f in run.findings if f.status not in CLOSED]
+    return "\n".join(f"- {f.id} ({f.severity}) {f.file}:{f.line} {f.text}".strip() for f in open_findings)
 
 
 def _change(diff: str) -> str:
@@ -241,14 +241,14 @@ def _report(run: Run, act: e.Act, role: str) -> str:
     if role == "worker":
         return LOOP_STATUS.format(turn=act.turn, state=run.state)
     if role in PAIR:
-        told = PAIR[role].format(done=run.settings.done_word)
-        return f"{told}\n\n{ASK}" if role == "author" else told
+        description = PAIR[role].format(done=run.settings.done_word)
+        return f"{description}\n\n{ASK}" if role == "author" else description
     names = claimable(run)
     if len(names) < 2 and role not in JUDGING_ROLES:
         return ASK
     lines = "\n".join(f"    OUTCOME: {name}" for name in names)
-    known = {name: when for name, when in MEANS.get(role, {}).items() if name in names}
-    meanings = "\n".join(f"- {name}: {when}" for name, when in known.items())
+    means = {name: when for name, when in MEANS.get(role, {}).items() if name in names}
+    meanings = "\n".join(f"- {name}: {when}" for name, when in means.items())
     text = f"End your message with one of these, alone on the last line:\n\n{lines}"
     return "\n\n".join(part for part in (text, meanings, ASK) if part)
 
@@ -273,15 +273,15 @@ class Network(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def network_of(run_files: RunFiles, run: Run, agent: str, given: Mapping[str, str]) -> Network:
+def network_of(run_files: RunFiles, run: Run, agent: str, variables: Mapping[str, str]) -> Network:
     """For a turn of this agent; `given` is the environment that it gets."""
     if run.settings.network_agent != "model":
         return Network(kind=run.settings.network_agent)
     user = run_files.environment
     account = _account(agent)
-    named = [] if without_model(agent) else [*addresses(account, agent, {**user, **given})]
-    named += configured(account, {**user, **given})[0] if account else []
-    own = list(dict.fromkeys([*run.settings.hosts, *run_files.allowed_hosts(run), *named]))
+    addresses_ = [] if without_model(agent) else [*addresses(account, agent, {**user, **variables})]
+    addresses_ += configured(account, {**user, **variables})[0] if account else []
+    own = list(dict.fromkeys([*run.settings.hosts, *run_files.allowed_hosts(run), *addresses_]))
     if account is None and not own:
         return Network(kind="all", why="Flyball does not know which hosts it needs")
     if account is not None and not account.proxied:
@@ -304,10 +304,10 @@ def _account(agent: str) -> Account | None:
 
 
 def _unconfined(run_files: RunFiles, run: Run) -> str:
-    found = run_files.sandbox_of(run)
-    if found.kind == "none":
+    sandbox = run_files.sandbox_of(run)
+    if sandbox.kind == "none":
         return "there is no sandbox"
-    if found.kind == "landlock" and landlock.abi() < landlock.TCP_ABI:
+    if sandbox.kind == "landlock" and landlock.abi() < landlock.TCP_ABI:
         return "Landlock has no rules for the network in this kernel"
     return ""
 
@@ -329,8 +329,8 @@ def notes(run_files: RunFiles, run: Run) -> list[str]:
         return []
     agents = sorted({*run.settings.agents.values(), *run.settings.fallback})
     outside = [agent for agent in agents if not without_model(agent)]
-    said = (_note(name_of(agent), network_of(run_files, run, agent, {})) for agent in outside)
-    return list(dict.fromkeys(said))
+    texts = (_note(name_of(agent), network_of(run_files, run, agent, {})) for agent in outside)
+    return list(dict.fromkeys(texts))
 
 
 def _note(name: str, network: Network) -> str:
@@ -347,16 +347,16 @@ def refusals(folder: Path) -> tuple[str, ...]:
         lines = (folder / REFUSALS).read_text("utf-8", "replace").splitlines()
     except OSError:
         return ()
-    said = [_refusal(json.loads(line)) for line in lines[:REFUSALS_MOST]]
+    sentences = [_refusal(json.loads(line)) for line in lines[:REFUSALS_MOST]]
     more = len(lines) - REFUSALS_MOST
-    return (*said, *([f"Refused {more} more hosts."] if more > 0 else []))
+    return (*sentences, *([f"Refused {more} more hosts."] if more > 0 else []))
 
 
-def _refusal(told: Mapping[str, Any]) -> str:
-    name = f"[{told['host']}]" if ":" in told["host"] else str(told["host"])
-    where = name if told["how"] == "dns" else f"{name}:{told['port']}"
-    who = one_line(whole(redact(str(told["command"]))), COMMAND_MOST) or "The agent"
-    deed = PAST_PROXY.get(told["how"], "wanted {}").format(whole(where)[:300])
+def _refusal(record: Mapping[str, Any]) -> str:
+    name = f"[{record['host']}]" if ":" in record["host"] else str(record["host"])
+    where = name if record["how"] == "dns" else f"{name}:{record['port']}"
+    who = one_line(whole(redact(str(record["command"]))), COMMAND_MOST) or "The agent"
+    deed = PAST_PROXY.get(record["how"], "wanted {}").format(whole(where)[:300])
     return f"{who} {deed}: refused, nothing was sent."
 
 
@@ -374,20 +374,20 @@ class Access(Struct, frozen=True, kw_only=True):
     login: dict[str, Any] | None = None
 
 
-def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapping[str, str]) -> Access:
+def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, variables: Mapping[str, str]) -> Access:
     """For a turn of this agent in that private home; `given` is the environment that its adapter sets."""
     user, account = run_files.environment, _account(agent)
     more = run.settings.lent.get(name_of(agent), Lent())
     mounted = run_files.mounted(run)
-    env = _env(account, user, (*run.settings.pass_env, *more.env), given)
-    network = network_of(run_files, run, agent, {**env, **given})
+    env = _env(account, user, (*run.settings.pass_env, *more.env), variables)
+    network = network_of(run_files, run, agent, {**env, **variables})
     return Access(
         network=network,
         env={**(package_sources.variables(user) if network.rules else {}), **env},
         programs=tuple(words_of(agent)),
         reads=tuple(_binds(more.reads, user, home, mounted)),
         writes=tuple(_binds(more.writes, user, home, mounted)),
-        login=_lend(run_files, account, home, given),
+        login=_lend(run_files, account, home, variables),
     )
 
 
@@ -395,14 +395,14 @@ def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, given: Mapp
 
 
 def _env(
-    account: Account | None, user: Mapping[str, str], names: tuple[str, ...], given: Mapping[str, str]
+    account: Account | None, user: Mapping[str, str], names: tuple[str, ...], extra: Mapping[str, str]
 ) -> dict[str, str]:
-    named = {name: user[name] for name in names if name in user}
+    passed = {name: user[name] for name in names if name in user}
     if account is None:
-        return named
+        return passed
     keys = {name: user[name] for name in configured(account, user)[1] if name in user}
-    known = {**variables(account, {**_of_files(account, user), **user}), **keys}
-    return {**_from_helper(account, user, {**known, **named, **given}), **known, **named}
+    values = {**variables(account, {**_of_files(account, user), **user}), **keys}
+    return {**_from_helper(account, user, {**values, **passed, **extra}), **values, **passed}
 
 
 def _of_files(account: Account, user: Mapping[str, str]) -> dict[str, str]:
@@ -417,11 +417,11 @@ def _of_files(account: Account, user: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _from_helper(account: Account, user: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+def _from_helper(account: Account, user: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """An API key that a command of the user's prints, as the agent itself would ask it to. It runs outside the sandbox:
     it may need a password manager."""
     if account.helper is None or any(
-        name in known for name in account.env if name.endswith(("_KEY", "_TOKEN"))
+        name in values for name in account.env if name.endswith(("_KEY", "_TOKEN"))
     ):
         return {}
     file, key, variable = account.helper
@@ -429,7 +429,7 @@ def _from_helper(account: Account, user: Mapping[str, str], known: Mapping[str, 
     if not isinstance(command, str) or not command.strip():
         return {}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["/bin/sh", "-c", command],
             env=dict(user),
             stdin=subprocess.DEVNULL,
@@ -439,9 +439,9 @@ def _from_helper(account: Account, user: Mapping[str, str], known: Mapping[str, 
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as problem:
         raise Gone(f"{key} in ~/{file} could not be run: {type(problem).__name__}") from None
-    answer = done.stdout.strip()
-    if done.returncode != 0 or not answer or len(answer) > KEY_MOST:
-        raise Gone(f"{key} in ~/{file} printed no key (exit code {done.returncode})")
+    answer = process.stdout.strip()
+    if process.returncode != 0 or not answer or len(answer) > KEY_MOST:
+        raise Gone(f"{key} in ~/{file} printed no key (exit code {process.returncode})")
     return {variable: answer}
 
 
@@ -474,7 +474,7 @@ def _binds(paths: tuple[str, ...], user: Mapping[str, str], home: Path, mounted:
 
 
 def _lend(
-    run_files: RunFiles, account: Account | None, home: Path, given: Mapping[str, str]
+    run_files: RunFiles, account: Account | None, home: Path, variables: Mapping[str, str]
 ) -> dict[str, Any] | None:
     """Lend the login, and say how the keeper brings it back; None if there is none."""
     user = run_files.environment
@@ -482,7 +482,7 @@ def _lend(
     lent = [
         [str(theirs(file, user)), ours, file.rotates, list(file.only)]
         for file in files
-        if (ours := _ours(file, home, given)) and theirs(file, user).exists()
+        if (ours := _ours(file, home, variables)) and theirs(file, user).exists()
     ]
     versions = ((Path(user.get("HOME", "/nowhere"), path), path) for path in VERSIONS)
     lent += [[str(place), path, False, []] for place, path in versions if place.exists()]
@@ -502,9 +502,9 @@ def _lend(
     return login if any(file.rotates for file in files) else None
 
 
-def _ours(file: LoginFile, home: Path, given: Mapping[str, str]) -> str:
+def _ours(file: LoginFile, home: Path, variables: Mapping[str, str]) -> str:
     """The path below the private home; "" if the adapter has put the agent's folder elsewhere."""
-    moved = given.get(file.moved) if file.moved else None
+    moved = variables.get(file.moved) if file.moved else None
     if not moved:
         return file.path
     place = Path(moved, file.rest)

@@ -165,9 +165,9 @@ def variables(account: Account, environment: Mapping[str, str]) -> dict[str, str
 
 def addresses(account: Account | None, agent: str, environment: Mapping[str, str]) -> Iterator[str]:
     """HOST:PORT of each model address that a variable or the command line itself names."""
-    named = dict(word.split("=", 1) for word in words_of(agent) if ASSIGNMENT.match(word))
+    assignments = dict(word.split("=", 1) for word in words_of(agent) if ASSIGNMENT.match(word))
     for name in account.urls if account else BASES:
-        value = named.get(name) or environment.get(name, "")
+        value = assignments.get(name) or environment.get(name, "")
         if value:
             yield from address(value)
 
@@ -238,7 +238,7 @@ KNOWN = (
 
 def reports(agent: str) -> bool:
     """Whether an agent with a model tells what it uses, in tokens or money."""
-    return any(known.program == name_of(agent) for known in KNOWN)
+    return any(agent_.program == name_of(agent) for agent_ in KNOWN)
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -261,30 +261,30 @@ def statuses(environment: Mapping[str, str]) -> list[Status]:
         return list(pool.map(status, KNOWN, repeat(environment)))
 
 
-def status(known: KnownAgent, environment: Mapping[str, str]) -> Status:
-    path = shutil.which(known.program, path=environment.get("PATH"))
+def status(agent: KnownAgent, environment: Mapping[str, str]) -> Status:
+    path = shutil.which(agent.program, path=environment.get("PATH"))
     if path is None:
-        return Status(agent=known.agent, can=known.can)
-    account = account_of(known.agent)
+        return Status(agent=agent.agent, can=agent.can)
+    account = account_of(agent.agent)
     return Status(
-        agent=known.agent,
+        agent=agent.agent,
         program=path,
         version=_version(path, environment),
         login=_login(account, environment) if account else None,
-        can=known.can,
+        can=agent.can,
     )
 
 
 def _version(path: str, environment: Mapping[str, str]) -> str | None:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(
+        process = subprocess.run(
             [path, "--version"],
             env=dict(environment),
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=VERSION_S,
         )
-        number = re.search(rb"\d+\.\d+[\w.+-]*", done.stdout)
+        number = re.search(rb"\d+\.\d+[\w.+-]*", process.stdout)
         return number[0].decode() if number else None
     return None
 

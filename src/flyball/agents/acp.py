@@ -132,9 +132,9 @@ class AcpClient:
         params = table(event.get("params"))
         call = table(params.get("toolCall"))
         answer = self.ask(*tool_call(call), text(call.get("toolCallId")))
-        wanted = ("allow_once", "allow_always") if answer.allowed else ("reject_once", "reject_always")
+        kinds = ("allow_once", "allow_always") if answer.allowed else ("reject_once", "reject_always")
         options = {text(row.get("kind")): text(row.get("optionId")) for row in rows(params.get("options"))}
-        choice = next((options[kind] for kind in wanted if kind in options), "")
+        choice = next((options[kind] for kind in kinds if kind in options), "")
         outcome = {"outcome": "selected", "optionId": choice} if choice else {"outcome": "cancelled"}
         return {"jsonrpc": "2.0", "id": name, "result": {"outcome": outcome}}
 
@@ -145,22 +145,22 @@ def _servers(line: tuple[str, ...]) -> list[Event]:
 
 def tool_call(call: Event) -> tuple[str, dict[str, Any]]:
     """The call in the guard's terms: by its kind, with every path that it names."""
-    kind, given = text(call.get("kind")), table(call.get("rawInput"))
+    kind, input_ = text(call.get("kind")), table(call.get("rawInput"))
     content = rows(call.get("content"))
     paths = [text(row.get("path")) for row in (*rows(call.get("locations")), *content) if row.get("path")]
     if kind in ("edit", "delete", "move"):
         diffs = [{"new_string": text(row.get("newText"))} for row in content if row.get("type") == "diff"]
         return "Write", {"path": list(dict.fromkeys(paths)), "edits": diffs}
     if kind == "execute":
-        command = given.get("command") or given.get("cmd") or text(call.get("title"))
+        command = input_.get("command") or input_.get("cmd") or text(call.get("title"))
         line = shlex.join(map(str, command)) if isinstance(command, list) else str(command)  # pyright: ignore[reportUnknownArgumentType]
-        where = {"cwd": text(given.get("cwd"))} if given.get("cwd") else {}
+        where = {"cwd": text(input_.get("cwd"))} if input_.get("cwd") else {}
         return "Bash", {"command": line, **where}
     if kind == "read" and paths:
         return "Read", {"path": paths}
     if kind == "other" and text(call.get("toolCallId")).startswith("mcp_"):  # Gemini: mcp_SERVER_TOOL__ID
-        return text(call.get("toolCallId")).partition("__")[0], given
-    return TOOLS.get(kind, text(call.get("name")) or text(call.get("title")) or kind or "unknown"), given
+        return text(call.get("toolCallId")).partition("__")[0], input_
+    return TOOLS.get(kind, text(call.get("name")) or text(call.get("title")) or kind or "unknown"), input_
 
 
 def _call(method: str, **params: Any) -> Event:

@@ -129,7 +129,7 @@ class Answer(Struct, frozen=True):
 Ask = Callable[[str, dict[str, Any], str], Answer]  # tool, input, the agent's name for the call
 
 
-def refuse_all(tool: str, given: dict[str, Any], call: str) -> Answer:
+def refuse_all(tool: str, input_: dict[str, Any], call: str) -> Answer:
     return Answer(False, "Flyball cannot check this call.")
 
 
@@ -171,14 +171,14 @@ def price_uusd(model: str, usage: Usage) -> int | None:
     prices = _prices() if model else None
     if prices is None:
         return None
-    given = prices.Usage(
+    usage_ = prices.Usage(
         input_tokens=usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         output_tokens=usage.output_tokens,
     )
     try:
-        return round(prices.calc_price(given, model_ref=model).total_price * 1_000_000)
+        return round(prices.calc_price(usage_, model_ref=model).total_price * 1_000_000)
     except (LookupError, ValueError):
         return None
 
@@ -207,15 +207,15 @@ class Entry(Struct, frozen=True, omit_defaults=True):
 def charged(file: Path, act: str, result: AgentResult) -> AgentResult:
     """The result with the usage and cost of this turn alone, priced where the agent named no cost."""
     if result.session and (result.total_tokens is not None or result.total_uusd is not None):
-        known = _read(file)
-        entries = [entry for entry in known.get(result.session, []) if entry.act != act]
+        charges = _read(file)
+        entries = [entry for entry in charges.get(result.session, []) if entry.act != act]
         entry = Entry(act, result.total_tokens, result.total_uusd, result.models)
         result = _difference(result, entries[-1] if entries else Entry(""))
         entries.append(entry)
-        known.pop(result.session, None)
-        known[result.session] = entries[-ENTRIES_MOST:]
-        kept = dict(list(known.items())[-SESSIONS_MOST:])
-        write_whole(file, msgspec.json.encode(kept), sync=False)
+        charges.pop(result.session, None)
+        charges[result.session] = entries[-ENTRIES_MOST:]
+        newest = dict(list(charges.items())[-SESSIONS_MOST:])
+        write_whole(file, msgspec.json.encode(newest), sync=False)
     result = result if result.priced else _priced(result)
     return replace(result, models=_by_model(result))
 
@@ -288,8 +288,8 @@ def adapter(agent: str) -> Adapter:
 
         return AcpAgent(rest)
     if kind in plugins():
-        made: Adapter = load_plugin(kind)(rest)
-        return made
+        adapter_: Adapter = load_plugin(kind)(rest)
+        return adapter_
     raise NotFound(
         f"There is no agent '{agent}'. Agents: claude, codex, acp:…, command:…, script:FILE, mechanic."
     )

@@ -77,10 +77,10 @@ class ControlProtocol:
                 "error": "Flyball does not support this request.",
             }
             return [{"type": "control_response", "response": error}]
-        given = table(request.get("input"))
-        answer = self.ask(text(request.get("tool_name")), given, text(request.get("tool_use_id")))
-        answered = {"behavior": "allow", "updatedInput": given} if answer.allowed else _no(answer.why)
-        response = {"subtype": "success", "request_id": name, "response": answered}
+        input_ = table(request.get("input"))
+        answer = self.ask(text(request.get("tool_name")), input_, text(request.get("tool_use_id")))
+        body = {"behavior": "allow", "updatedInput": input_} if answer.allowed else _no(answer.why)
+        response = {"subtype": "success", "request_id": name, "response": body}
         return [{"type": "control_response", "response": response}]
 
     def interrupt(self) -> list[dict[str, Any]]:

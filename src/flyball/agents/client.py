@@ -46,12 +46,12 @@ class Client:
 
 def client_of(port: int) -> Callable[[], Client]:
     """Looks when it is asked, and then only once: most connections are let through unseen."""
-    known: list[Client] = []
+    clients: list[Client] = []
 
     def look() -> Client:
-        if not known:
-            known.append(_client(port))
-        return known[0]
+        if not clients:
+            clients.append(_client(port))
+        return clients[0]
 
     return look
 

@@ -70,16 +70,16 @@ class CommandAgent(StreamAgent):
         return ""
 
     def launch(self, request: TurnRequest) -> Launch:
-        given = {
+        fields = {
             "prompt_file": str(request.prompt_file),
             "hooks": str(request.hooks) if request.hooks else "",
         }
-        named = [name for name in PLACEHOLDERS if f"{{{name}}}" in self.command]
-        values = [f"flyball_{name}={shlex.quote(given[name])}" for name in named if name in given]
-        if "prompt" in named:
+        placeholders = [name for name in PLACEHOLDERS if f"{{{name}}}" in self.command]
+        values = [f"flyball_{name}={shlex.quote(fields[name])}" for name in placeholders if name in fields]
+        if "prompt" in placeholders:
             values.append(f"flyball_prompt=$(cat {shlex.quote(str(request.prompt_file))})")
-        line = "; ".join((*values, _filled(self.command, named)))
-        silent = "prompt" in named or "prompt_file" in named
+        line = "; ".join((*values, _filled(self.command, placeholders)))
+        silent = "prompt" in placeholders or "prompt_file" in placeholders
         return Launch(
             argv=("/bin/sh", "-c", line),
             stdin_file=None if silent else str(request.prompt_file),

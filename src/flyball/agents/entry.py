@@ -42,8 +42,8 @@ EVERY_PACKET = 3
 LOCAL_NAMES = "localhost,127.0.0.1,::1"
 
 
-def main(given: str, argv: list[str]) -> NoReturn:
-    rules: dict[str, Any] = json.loads(given)
+def main(encoded: str, argv: list[str]) -> NoReturn:
+    rules: dict[str, Any] = json.loads(encoded)
     __import__("warnings")  # execvp imports it, and might find it out of reach
     try:
         port = open_ways(rules["proxy"]) if rules.get("proxy") else 0

@@ -28,12 +28,12 @@ else:  # the package itself takes long to import, and -I leaves this folder out
 
 def main(directory: str) -> int:
     """Fork the keeper, and stay only until it has claimed the act (or found it claimed)."""
-    told, tell = os.pipe()
+    read_end, tell = os.pipe()
     if os.fork() == 0:
-        os.close(told)
+        os.close(read_end)
         os._exit(keep(directory, tell))
     os.close(tell)
-    words = os.read(told, 4096)
+    words = os.read(read_end, 4096)
     if words != b"ok":
         os.write(2, words or b"the keeper died")
     return 0 if words == b"ok" else 1

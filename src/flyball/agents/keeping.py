@@ -133,7 +133,7 @@ class Keeper:
 
     def start(self) -> None:
         """Fork and exec; the pipe `said` closes on exec, or brings the reason why there was none."""
-        said, say = os.pipe()
+        read_end, say = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             self.become(say)
@@ -144,8 +144,8 @@ class Keeper:
         if self.ways:
             self.ways[1].close()
             self.serve_proxy(self.ways[0])
-        self.error = os.read(said, 4096).decode(errors="replace")
-        os.close(said)
+        self.error = os.read(read_end, 4096).decode(errors="replace")
+        os.close(read_end)
         self.reason = "cannot_start" if self.error else ""
 
     def become(self, say: int) -> NoReturn:
@@ -348,11 +348,11 @@ class Keeper:
 
     def kill(self) -> None:
         """Stop all processes first and kill them when no new one appears: a stopped process cannot fork."""
-        named = descendants(os.getpid())
-        for pid in named if self.reason == "swarm" else ():
-            if named[pid] == b"bwrap":  # with it the kernel ends all that is inside, however many
+        processes = descendants(os.getpid())
+        for pid in processes if self.reason == "swarm" else ():
+            if processes[pid] == b"bwrap":  # with it the kernel ends all that is inside, however many
                 self.send(pid, signal.SIGKILL)
-        pids = set(named)
+        pids = set(processes)
         fresh, self.stopped, self.rounds = pids - self.stopped, self.stopped | pids, self.rounds + 1
         for pid in fresh:
             self.send(pid, signal.SIGSTOP)

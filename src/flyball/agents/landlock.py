@@ -101,21 +101,21 @@ def _add(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
 def _allow(ruleset: int, path: str, allowed: int) -> None:
     """A path that has gone meanwhile, or that we may not reach, needs no rule."""
     try:
-        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         return
-    folder = stat.S_ISDIR(os.fstat(held).st_mode)
-    rule = Beneath(allowed=allowed if folder else allowed & ON_FILES, parent=held)
+    folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    rule = Beneath(allowed=allowed if folder else allowed & ON_FILES, parent=descriptor)
     _add(ruleset, PATH_BENEATH, rule)
-    os.close(held)
+    os.close(descriptor)
 
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _called(number: int, *given: object) -> int:
-    answer = int(_libc().syscall(number, *given))
+def _called(number: int, *arguments: object) -> int:
+    answer = int(_libc().syscall(number, *arguments))
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer

@@ -245,16 +245,16 @@ _IDENTIFIER = re.compile(r"'[^'\s]*'|\"[^\"\s]*\"|`[^`\s]*`|\S*/\S*/\S*|\([^()\n
 def _by_subject(agent: str, statement: str, *, error: bool = False) -> Kind | None:
     """What an error is about, in any words: `Execution failed: 402 You have no quota`, `API error from x (model y): …`."""
     words, labelled = _unlabelled(statement)
-    known = error or labelled
-    if not known and (not _BARE_STATUS.match(words) or _PROSE.search(words[:60])):
+    is_known = error or labelled
+    if not is_known and (not _BARE_STATUS.match(words) or _PROSE.search(words[:60])):
         return None
     if _OF_OTHERS.search(statement[:_SUBJECT_WITHIN]):
         return None
     body = as_object(words[words.find("{") : words.rfind("}") + 1])
     inner = _structured(agent, body, error=True) if body is not None else None
     about = inner or _by_wording(agent, words, statement) or _about(agent, words[:_SUBJECT_WITHIN])
-    named = _LABELLED_STATUS.match(words) if known and not about else None
-    return _status(int(named.group(1))) if named else about
+    status = _LABELLED_STATUS.match(words) if is_known and not about else None
+    return _status(int(status.group(1))) if status else about
 
 
 def _unlabelled(statement: str) -> tuple[str, bool]:

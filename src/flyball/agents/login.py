@@ -36,11 +36,11 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Login:
     """The files of one login: `files` are [the user's path, the path in the private home, rotates, only]."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.home: str = given["home"]
-        self.ledger: str = given["ledger"]
-        self.lock: str = given["lock"]
-        self.files: list[list[Any]] = given["files"]
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.home: str = fields["home"]
+        self.ledger: str = fields["ledger"]
+        self.lock: str = fields["lock"]
+        self.files: list[list[Any]] = fields["files"]
         self.looked: object = None
         self.next = 0.0
 
@@ -63,14 +63,14 @@ class Login:
         """Bring both sides together. With `lend` (before a turn) also what is only lent."""
         self.looked = self.stamps()  # before: what changes meanwhile is looked at again
         with self.alone():
-            known = self.known()
+            token = self.known()
             for theirs, ours, rotates, only in self.files:
-                before = known.get(ours, "")
+                before = token.get(ours, "")
                 if rotates:
-                    known[ours] = self.settle(theirs, ours, before, lend)
+                    token[ours] = self.settle(theirs, ours, before, lend)
                 elif lend:
-                    known[ours] = self.give(theirs, ours, only, before)
-            put(os.path.dirname(self.ledger), os.path.basename(self.ledger), json.dumps(known).encode())
+                    token[ours] = self.give(theirs, ours, only, before)
+            put(os.path.dirname(self.ledger), os.path.basename(self.ledger), json.dumps(token).encode())
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:
@@ -208,8 +208,8 @@ def reduced(data: bytes | None, only: list[str]) -> bytes | None:
     if data is None or not only:
         return data
     value = table(data) or {}
-    kept = {name: value[name] for name in only if name in value}
-    return json.dumps(kept).encode() if kept else None
+    fields = {name: value[name] for name in only if name in value}
+    return json.dumps(fields).encode() if fields else None
 
 
 def replace(path: str, data: bytes) -> None:

@@ -70,10 +70,10 @@ def read_result(
         facts = read_stream(err, name)
     if facts is not None:
         return _from_stream(facts, err, exit, now_us, zone)
-    read = _from_text(name, plain(out), err, exit, now_us, zone)
-    if read.verdict == "ok" and _no_answer(name, out, may_be_silent):
-        return replace(read, verdict="unknown", error=_how(exit))
-    return read
+    reading = _from_text(name, plain(out), err, exit, now_us, zone)
+    if reading.verdict == "ok" and _no_answer(name, out, may_be_silent):
+        return replace(reading, verdict="unknown", error=_how(exit))
+    return reading
 
 
 def call_of(call: watching.Call) -> Call:
@@ -113,9 +113,9 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
         return _claimed_success(exit, forced), None
     if facts.end:
         limit, reset = _limit_of(facts, facts.reports, now_us, zone)
-        stated = facts.end if facts.end != "error" else ""
-        kind = stated or limit or CODES.get(facts.dialect, {}).get(exit.code or 0, "unknown")
-        return kind, (reset if not stated else None)
+        stated_end = facts.end if facts.end != "error" else ""
+        kind = stated_end or limit or CODES.get(facts.dialect, {}).get(exit.code or 0, "unknown")
+        return kind, (reset if not stated_end else None)
     if facts.retry is not None:  # it was waiting for the provider when it ended, or was ended
         limit, reset = _limit_of(facts, [facts.retry], now_us, zone)
         if limit:

@@ -41,8 +41,8 @@ def parse(text: str) -> tuple[tuple[Kind, str], ...]:
         if name not in KINDS:
             raise ConfigError(f"limits.toml: unknown kind '{name}'; known kinds: {', '.join(KINDS)}.")
         kind: Kind = KINDS[KINDS.index(name)]
-        given: list[object] = cast("list[object]", phrases) if isinstance(phrases, list) else [None]
-        if not all(isinstance(phrase, str) and phrase.strip() for phrase in given):
+        entries: list[object] = cast("list[object]", phrases) if isinstance(phrases, list) else [None]
+        if not all(isinstance(phrase, str) and phrase.strip() for phrase in entries):
             raise ConfigError(f"limits.toml: '{name}' must be a list of texts.")
-        wordings.extend((kind, str(phrase).strip().lower()) for phrase in given)
+        wordings.extend((kind, str(phrase).strip().lower()) for phrase in entries)
     return tuple(wordings)

@@ -37,9 +37,9 @@ URL = re.compile(r"https?://[^\s\"',]+")
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that tell installers where packages are, from the user's files and environment."""
     home = Path(environment.get("HOME", "/nowhere"))
-    named = {**_of_pip(home, environment), **_of_npm(home)}
-    named |= {name: environment[name] for name in VARIABLES if environment.get(name)}
-    return {name: URL.sub(lambda match: _without_user(match[0]), value) for name, value in named.items()}
+    values = {**_of_pip(home, environment), **_of_npm(home)}
+    values |= {name: environment[name] for name in VARIABLES if environment.get(name)}
+    return {name: URL.sub(lambda match: _without_user(match[0]), value) for name, value in values.items()}
 
 
 def hosts(environment: Mapping[str, str]) -> list[str]:
@@ -73,8 +73,8 @@ def _of_pip(home: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _of_npm(home: Path) -> dict[str, str]:
     lines = (line.partition("=") for line in _text(home / ".npmrc").splitlines())
-    named = [value.strip() for key, _, value in lines if key.strip() == "registry"]
-    return {"NPM_CONFIG_REGISTRY": named[-1]} if named else {}
+    registries = [value.strip() for key, _, value in lines if key.strip() == "registry"]
+    return {"NPM_CONFIG_REGISTRY": registries[-1]} if registries else {}
 
 
 def _of_cargo(home: Path, environment: Mapping[str, str]) -> Iterator[str]:

@@ -37,22 +37,22 @@ def _attempt(data: bytes) -> Attempt | None:
 
 
 def _unreachable(packet: bytes) -> Attempt | None:
-    protocol, _, wanted, rest = _opened(packet)
+    protocol, _, address, rest = _opened(packet)
     if protocol != UDP:
         return None
     port = int.from_bytes(rest[2:4], "big")
     name = _question(rest[8:]) if port == DNS else ""
-    return Attempt("dns", name, port) if name else Attempt("udp", wanted, port)
+    return Attempt("dns", name, port) if name else Attempt("udp", address, port)
 
 
 def _opened(data: bytes) -> tuple[int, str, str, bytes]:
     """Protocol, source, destination and content of an IP packet."""
     if data[0] >> 4 == 4:
         start = (data[0] & 15) * 4
-        source, wanted = (socket.inet_ntop(socket.AF_INET, data[at : at + 4]) for at in (12, 16))
-        return data[9], source, wanted, data[start:]
-    source, wanted = (socket.inet_ntop(socket.AF_INET6, data[at : at + 16]) for at in (8, 24))
-    return data[6], source, wanted, data[40:]
+        source, target = (socket.inet_ntop(socket.AF_INET, data[at : at + 4]) for at in (12, 16))
+        return data[9], source, target, data[start:]
+    source, target = (socket.inet_ntop(socket.AF_INET6, data[at : at + 16]) for at in (8, 24))
+    return data[6], source, target, data[40:]
 
 
 def _question(data: bytes) -> str:

@@ -63,11 +63,13 @@ def _run(line: str) -> None:
     import tempfile
 
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(["/bin/sh", "-c", line], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.run(
+            ["/bin/sh", "-c", line], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
         output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_MOST))
         text = output.read().decode(errors="replace")
-    failed = done.returncode != 0
-    _emit("action", tool="bash", input={"command": line}, result=text, exit=done.returncode, error=failed)
+    failed = process.returncode != 0
+    _emit("action", tool="bash", input={"command": line}, result=text, exit=process.returncode, error=failed)
 
 
 def _tell(turn: Turn) -> None:

@@ -267,18 +267,18 @@ class _Output:
 
 def _follow(line: Line, output: _Output, stop: Stop | None) -> None:
     """Until the keeper hangs up. It wakes us for output; a stop is passed on, and again if it is `now`."""
-    asked: bool | None = None
+    request: bool | None = None
     poll = select.poll()
     poll.register(line.socket, select.POLLIN)
     if stop:
         poll.register(stop, select.POLLIN)
     while True:
-        ready = [fd for fd, _ in poll.poll(100 if asked is False else None)]
-        if stop and stop.is_set() and stop.now is not asked:
-            if asked is None:
+        ready = [fd for fd, _ in poll.poll(100 if request is False else None)]
+        if stop and stop.is_set() and stop.now is not request:
+            if request is None:
                 poll.unregister(stop)  # it stays readable, and would keep us awake
-            asked = stop.now
-            line.end(now=asked)
+            request = stop.now
+            line.end(now=request)
         hung_up = line.socket.fileno() in ready and line.hung_up()
         output.pump()
         if hung_up:

@@ -54,11 +54,11 @@ class Rules:
     """Which host may be reached on which port. `own` are those that the user named, which may be in a private network;
     `sources` are those of packages, for installers only."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.hosts = [pattern(text) for text in given.get("hosts", ())]
-        self.own = [pattern(text) for text in given.get("own", ())]
-        self.sources = [pattern(text) for text in given.get("sources", ())]
-        self.upstream = str(given.get("upstream") or "")
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.hosts = [pattern(text) for text in fields.get("hosts", ())]
+        self.own = [pattern(text) for text in fields.get("own", ())]
+        self.sources = [pattern(text) for text in fields.get("sources", ())]
+        self.upstream = str(fields.get("upstream") or "")
 
     def judge(self, host: str, port: int, installs: Callable[[], bool]) -> bool:
         """Whether the host may be in a private network. Raises Refused if it may not be reached at all."""
@@ -92,8 +92,8 @@ def matches(one: tuple[str, tuple[int, ...]], host: str, port: int) -> bool:
 
 
 class Proxy:
-    def __init__(self, given: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> None:
-        self.rules, self.note = Rules(given), note
+    def __init__(self, fields: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> None:
+        self.rules, self.note = Rules(fields), note
         self.noted: set[tuple[str, str, int]] = set()
         self.open, self.most, self.head_s = 0, AT_ONCE, HEAD_S
 

@@ -57,12 +57,12 @@ def _probe() -> str:
         read = {*less("/", [os.path.realpath(room)]), *own()}
         argv = command(("/bin/sh", "-c", deed), read, (str(mine), "/dev/null"))
         try:
-            tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
+            process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
         except (OSError, subprocess.TimeoutExpired) as fault:
             return f"Landlock does not work here: {fault}"
-        lines = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
-        kept = (mine / "made").exists() and theirs.read_text() == "theirs"
-        return "" if tried.returncode == 0 and kept else f"Landlock does not work here: {lines[-1]}"
+        lines = process.stderr.decode(errors="replace").strip().splitlines() or [f"exit {process.returncode}"]
+        is_confined = (mine / "made").exists() and theirs.read_text() == "theirs"
+        return "" if process.returncode == 0 and is_confined else f"Landlock does not work here: {lines[-1]}"
 
 
 def limits() -> str:
@@ -74,14 +74,14 @@ def limits() -> str:
     return f"Landlock (version {version}) has its limits: {', '.join(open_still)}."
 
 
-def readable(view: View, closed: Sequence[str], kept: Sequence[str]) -> list[str]:
+def readable(view: View, closed: Sequence[str], keep: Sequence[str]) -> list[str]:
     """All but what is hidden; then, one by one, what must be seen anyway."""
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
     roots = [place for place in (*SYSTEM, "/proc") if Path(place).exists()] if view.strict else ["/"]
     paths = {path for root in roots for path in less(os.path.realpath(root), hidden)}
     lent = [real for real, _ in (*view.ro_binds, *view.shares)]
-    for path in (*kept, *own(), *lent, *(f"/dev/{name}" for name in DEVICES)):
+    for path in (*keep, *own(), *lent, *(f"/dev/{name}" for name in DEVICES)):
         paths |= set(_lent(os.path.realpath(path), secret))
     return sorted({*paths, view.checkout, view.home})
 

@@ -117,18 +117,24 @@ def _stamp(text: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 def _sent(text: str, now: datetime, zone: tzinfo) -> datetime | None:
     """As an HTTP header has it: `Thu, 19 Nov 2026 04:46:40 GMT`."""
-    found = next((match for match in _SENT.finditer(text) if _LEAD.search(text, 0, match.start())), None)
-    return parsedate_to_datetime(found.group()).astimezone(UTC) if found else None
+    match_ = next((match for match in _SENT.finditer(text) if _LEAD.search(text, 0, match.start())), None)
+    return parsedate_to_datetime(match_.group()).astimezone(UTC) if match_ else None
 
 
 def _iso(text: str, now: datetime, zone: tzinfo) -> datetime | None:
-    found = next((match for match in _ISO.finditer(text) if _LEAD.search(text, 0, match.start())), None)
-    if not found:
+    match_ = next((match for match in _ISO.finditer(text) if _LEAD.search(text, 0, match.start())), None)
+    if not match_:
         return None
-    year, month, day, hour, minute, second, offset = found.groups()
-    given = _offset(offset) if offset else (zone if hour else UTC)
+    year, month, day, hour, minute, second, offset = match_.groups()
+    offset_zone = _offset(offset) if offset else (zone if hour else UTC)
     return datetime(
-        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=given
+        int(year),
+        int(month),
+        int(day),
+        int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        tzinfo=offset_zone,
     )
 
 

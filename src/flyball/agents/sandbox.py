@@ -91,17 +91,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}  # set on the command line: no secrets here
 
 
-def probe(wanted: str = "auto") -> Sandbox:
+def probe(mode: str = "auto") -> Sandbox:
     """What works here of what is wanted, the better kind first; each is really run once."""
-    kinds = {"auto": ("bwrap", "landlock"), "required": ("bwrap", "landlock"), "none": ()}.get(
-        wanted, (wanted,)
-    )
-    tried: list[Sandbox] = []
+    kinds = {"auto": ("bwrap", "landlock"), "required": ("bwrap", "landlock"), "none": ()}.get(mode, (mode,))
+    candidates: list[Sandbox] = []
     for kind in kinds:
-        tried.append(_probe_bwrap() if kind == "bwrap" else _probe_landlock())
-        if tried[-1].kind != "none":
-            return tried[-1]
-    return Sandbox("none", "; ".join(sandbox.why for sandbox in tried) or "it is turned off")
+        candidates.append(_probe_bwrap() if kind == "bwrap" else _probe_landlock())
+        if candidates[-1].kind != "none":
+            return candidates[-1]
+    return Sandbox("none", "; ".join(sandbox.why for sandbox in candidates) or "it is turned off")
 
 
 @cache
@@ -130,9 +128,9 @@ def _probe_bwrap() -> Sandbox:
 def _tried(program: str) -> Sandbox:
     """Once is enough where it works; where it does not, it is tried again the next time."""
     argv = [program, *_namespaces("loopback"), *_root(), "true"]
-    tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
-    if tried.returncode != 0:
-        lines = tried.stderr.decode(errors="replace").strip().splitlines() or [f"exit {tried.returncode}"]
+    process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S)
+    if process.returncode != 0:
+        lines = process.stderr.decode(errors="replace").strip().splitlines() or [f"exit {process.returncode}"]
         raise AgentError(lines[-1])
     return Sandbox("bwrap", "bubblewrap works", program)
 
@@ -144,8 +142,8 @@ def enclose(sandbox: Sandbox, argv: Sequence[str], view: View) -> list[str]:
     from flyball.agents import reach
 
     closed = (*SCRATCH, "/run", *_homes(view.user_home))
-    kept = [*_kept_in_run(), *(path for home in _homes(view.user_home) for path in _kept(Path(home)))]
-    read, write = reach.readable(view, closed, kept), reach.writable(view)
+    keep = [*_kept_in_run(), *(path for home in _homes(view.user_home) for path in _kept(Path(home)))]
+    read, write = reach.readable(view, closed, keep), reach.writable(view)
     ports = [int(address.rpartition(":")[2]) for address in view.bridges]
     connect = {"none": [], "model": ports}.get(view.network)
     proxy = _proxy(view, port=0) if view.network == "model" else None
@@ -196,7 +194,7 @@ def _watches(program: str) -> bool:
             *inner,
         ]
         try:
-            tried = subprocess.run(
+            process = subprocess.run(
                 argv,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -204,21 +202,21 @@ def _watches(program: str) -> bool:
                 pass_fds=(theirs.fileno(),),
             )
             ours.setblocking(False)
-            return tried.returncode == 0 and bool(json.loads(ours.recv(4096))["watch"])
+            return process.returncode == 0 and bool(json.loads(ours.recv(4096))["watch"])
         except (OSError, subprocess.TimeoutExpired, ValueError):
             return False
 
 
-def never_began(ended: Exit, stderr: bytes) -> str:
+def never_began(exit_status: Exit, stderr: bytes) -> str:
     """Why the sandbox let nothing run at all, by its own word; "" if it did, or was not asked to."""
-    if ended.status is None or any(word in ended.status for word in ("exit-code", "started")):
+    if exit_status.status is None or any(word in exit_status.status for word in ("exit-code", "started")):
         return ""
-    if ended.reason == "cannot_start":
-        return ended.error
-    if ended.reason != "exit" or ended.code == 0:
+    if exit_status.reason == "cannot_start":
+        return exit_status.error
+    if exit_status.reason != "exit" or exit_status.code == 0:
         return ""
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else f"exit code {ended.code}"
+    return lines[-1] if lines else f"exit code {exit_status.code}"
 
 
 def vanished(why: str) -> bool:
@@ -290,13 +288,13 @@ def _namespaces(network: Network, watch: bool = False) -> list[str]:
 
 def _root(strict: bool = False) -> list[str]:
     """Everything, read-only (with `strict` only the system); but no device, process or temporary file of others."""
-    kept = _kept_in_run()
+    keep = _kept_in_run()
     scratch = [path for path in SCRATCH if Path(path).is_dir() and not Path(path).is_symlink()]
     return [
         *(_system() if strict else ("--ro-bind", "/", "/")),
         *("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
         *_flat(("--ro-bind", path, path) for path in KERNEL if Path(path).exists()),
-        *_flat(("--ro-bind", path, path) for path in kept),
+        *_flat(("--ro-bind", path, path) for path in keep),
         *_flat(("--perms", "1777", "--tmpfs", path) for path in scratch),
     ]
 
@@ -352,8 +350,8 @@ def _homes(user_home: str | None) -> list[str]:
 def _user_home(user_home: str | None) -> list[str]:
     """An empty folder with the toolchains in it: secrets are what nobody thought of listing."""
     homes = _homes(user_home)
-    kept = [path for home in homes for path in _kept(Path(home))]
-    return [*_flat(("--tmpfs", home) for home in homes), *_flat(("--ro-bind", path, path) for path in kept)]
+    keep = [path for home in homes for path in _kept(Path(home))]
+    return [*_flat(("--tmpfs", home) for home in homes), *_flat(("--ro-bind", path, path) for path in keep)]
 
 
 def _kept(home: Path) -> list[str]:
@@ -394,17 +392,17 @@ def editable_leaks(
     An environment without Python leaks nothing of this kind."""
     argv = [*python, "-", str(repository)]
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             argv, input=LEAKS.read_bytes(), cwd="/", env=env, capture_output=True, timeout=LEAKS_S
         )
     except FileNotFoundError:
         return []
     except (OSError, subprocess.TimeoutExpired) as fault:
         raise AgentError(f"'{python[0]}' cannot be asked what it would import: {fault}.") from fault
-    if asked.returncode != 0:
-        lines = asked.stderr.decode(errors="replace").strip().splitlines() or [f"exit {asked.returncode}"]
+    if process.returncode != 0:
+        lines = process.stderr.decode(errors="replace").strip().splitlines() or [f"exit {process.returncode}"]
         raise AgentError(f"'{python[0]}' cannot be asked what it would import: {lines[-1]}.")
-    return asked.stdout.decode(sys.getfilesystemencoding(), "surrogateescape").splitlines()
+    return process.stdout.decode(sys.getfilesystemencoding(), "surrogateescape").splitlines()
 
 
 # ---- the programs that people install in their home ----------------------------------------------------------
@@ -484,8 +482,8 @@ def manager_roots(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that tell version managers and their shims where they are installed."""
     home = Path(environment.get("HOME", "/nowhere"))
     places = {name: Path(environment.get(name) or home / folder) for name, folder in ROOTS.items()}
-    known = {name: str(place) for name, place in places.items() if place.is_dir()}
-    return known | _go_modules(environment, home)
+    by_name = {name: str(place) for name, place in places.items() if place.is_dir()}
+    return by_name | _go_modules(environment, home)
 
 
 def _go_modules(environment: Mapping[str, str], home: Path) -> dict[str, str]:
@@ -559,8 +557,8 @@ def _named_in(script: str, home: str, path: str) -> list[str]:
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     interpreter = shutil.which(words[0], path=path) if words else None
     in_home = re.findall(re.escape(home) + r"/[^\s\"'`$;|&<>()]+", text) if len(text) < SCRIPT_MOST else []
-    named = [word for word in dict.fromkeys(in_home) if Path(word).is_file() and os.access(word, os.X_OK)]
-    return [*([interpreter] if interpreter else []), *named[:50]]
+    programs = [word for word in dict.fromkeys(in_home) if Path(word).is_file() and os.access(word, os.X_OK)]
+    return [*([interpreter] if interpreter else []), *programs[:50]]
 
 
 def _installation(file: str, home: str) -> Iterator[str]:

@@ -143,10 +143,10 @@ def _line(value: Any) -> int:
 
 def _call(row: dict[str, Any]) -> Call:
     tool = str(row.get("tool", ""))
-    given = row.get("input", "")
+    input_ = row.get("input", "")
     return Call(
         tool=tool,
-        input=given if isinstance(given, str) else json.dumps(given, sort_keys=True),
+        input=input_ if isinstance(input_, str) else json.dumps(input_, sort_keys=True),
         result=str(row.get("result", "")),
         error=bool(row.get("error", False)),
         writes=tool.lower() in WRITERS,
@@ -253,12 +253,12 @@ def _turns(value: object, name: str, what: str) -> tuple[Turn, ...]:
 
 def _turn(value: object, name: str, what: str) -> Turn:
     turn = _table({} if value is None else value, name, f"{what} is a table")
-    for key, given in turn.items():
+    for key, content in turn.items():
         if key not in KEYS:
             raise ConfigError(f"'{name}', {what}: unknown key '{key}'; a turn takes {' '.join(KEYS)}.")
-        fits, wanted = KEYS[key]
-        if not (fits(given) and _is_json(given)):
-            raise ConfigError(f"'{name}', {what}: `{key}` is {wanted}, not {_shown(given)}.")
+        fits, kind = KEYS[key]
+        if not (fits(content) and _is_json(content)):
+            raise ConfigError(f"'{name}', {what}: `{key}` is {kind}, not {_shown(content)}.")
     return turn
 
 
@@ -301,13 +301,13 @@ def _is_data(value: object) -> bool:
 
 def _fields(needed: dict[str, Callable[[object], bool]], extra: dict[str, Callable[[object], bool]]):
     """A table with these fields and no others, each as its test wants it."""
-    known = {**needed, **extra}
+    allowed = {**needed, **extra}
 
     def fits(value: object) -> bool:
         if not _is_data(value):
             return False
         table = cast(dict[str, object], value)
-        return set(needed) <= set(table) <= set(known) and all(known[key](table[key]) for key in table)
+        return set(needed) <= set(table) <= set(allowed) and all(allowed[key](table[key]) for key in table)
 
     return fits
 

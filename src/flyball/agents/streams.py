@@ -47,19 +47,19 @@ class Copy:
             os.close(self.pipe)
             self.pipe = -1
         room = max(0, self.most - self.kept)
-        written = self.write(data[:room])
-        self.kept += written
-        self.dropped += len(data) - written
+        count = self.write(data[:room])
+        self.kept += count
+        self.dropped += len(data) - count
         return len(data)
 
     def write(self, data: bytes) -> int:
-        done = 0
+        written = 0
         try:
-            while done < len(data):
-                done += os.write(self.file, data[done:])
+            while written < len(data):
+                written += os.write(self.file, data[written:])
         except OSError as fault:
             self.error = f"output was not kept: {fault.strerror}"
-        return done
+        return written
 
     def finish(self) -> None:
         """Take what is left in the pipe and make the file durable."""

@@ -128,22 +128,22 @@ class Tryout:
         parts = script_parts(self.root / (detected.folder if enter else ""))
         if command.split()[0] not in NODE_RUNNERS or len({checks for _, checks in parts}) < 2:
             return test, trial
-        kept, failing = list[str](), list[str]()
+        passing, failing = list[str](), list[str]()
         for part, checks in parts:
             if checks:
                 self.show(f"The tests fail. Running a check of the test script by itself: {part}")
             fails = checks and in_folder(self.root, f"{enter}{_npm(part)}", self.env, timeout_s).code
-            (failing if fails else kept).append(part)
+            (failing if fails else passing).append(part)
         if not failing:
             return test, trial
-        words = f"{enter}{_npm(' && '.join(kept))}"
+        words = f"{enter}{_npm(' && '.join(passing))}"
         self.show(f"Running the tests without what fails by itself: {words}")
         self.notes = (_without_failing(failing),)
         why = f"{test.why}; without {', '.join(failing)}"
         return ProofCommand(words, why), in_folder(self.root, words, self.env, timeout_s)
 
-    def _clean(self, wanted: Detection, network: str = "") -> Trial:
-        settings = self.write(wanted)
+    def _clean(self, detection: Detection, network: str = "") -> Trial:
+        settings = self.write(detection)
         settings = replace(settings, network_proof=network) if network else settings
         return in_clean_checkout(self.root, settings, self.env, paths(self.env).state_dir, self.with_changes)
 
@@ -162,17 +162,17 @@ class Tryout:
     def _cured(self, detected: Detection, here: Trial, last: Trial) -> tuple[Detection, Trial]:
         """With what the clean checkout lacks; where nothing makes the two agree, what is nearest."""
         best = detected
-        for wanted in _remedies(self.root, detected, last):
-            self.show(f"The results differ. Trying again with: {_difference(detected, wanted)}")
-            trial = self._clean(wanted)
-            builds = wanted.tests[0] != detected.tests[0]  # what was built here may be older than its source
+        for remedy in _remedies(self.root, detected, last):
+            self.show(f"The results differ. Trying again with: {_difference(detected, remedy)}")
+            trial = self._clean(remedy)
+            builds = remedy.tests[0] != detected.tests[0]  # what was built here may be older than its source
             if builds and trial.code and not trial.reported:
-                self.notes = (*self.notes, _build_fails(wanted, trial))
+                self.notes = (*self.notes, _build_fails(remedy, trial))
                 continue
             if trial.agrees(here) or (builds and trial.ran):
-                return wanted, trial
+                return remedy, trial
             if trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here))):
-                best, last = wanted, trial
+                best, last = remedy, trial
         return best, last
 
     def _left_out(
@@ -182,14 +182,14 @@ class Tryout:
         network = last.ran and self._clean(detected, "all").agrees(here)
         only = _only(last, here)
         if last.ran and only and len(only) <= LEFT_OUT_MOST and "pytest" in detected.tests[0].command:
-            wanted = _deselecting(detected, only)
+            detection = _deselecting(detected, only)
             self.show(f"Trying again without the tests that fail only there ({len(only)})")
-            trial = self._clean(wanted)
+            trial = self._clean(detection)
             if trial.ran and set(trial.names) <= set(here.names):
-                return wanted, trial, (_without(only, network, "leaves them out"),)
+                return detection, trial, (_without(only, network, "leaves them out"),)
         if last.ran and last.by_id and only:
-            wanted = replace(detected, require="no-worse")
-            return wanted, last, (_without(only, network, 'lets them fail (require = "no-worse")'),)
+            detection = replace(detected, require="no-worse")
+            return detection, last, (_without(only, network, 'lets them fail (require = "no-worse")'),)
         return detected, last, (_explanation(here, last, network),)
 
     def _ignoring(self, detected: Detection, clean: Trial) -> tuple[Detection, tuple[str, ...]]:
@@ -206,8 +206,8 @@ class Tryout:
 
 def _only(clean: Trial, here: Trial) -> list[str]:
     """The tests that fail in the clean checkout and not here."""
-    known = set(map(without_numbers, here.names))
-    return [name for name in clean.names if without_numbers(name) not in known]
+    names = set(map(without_numbers, here.names))
+    return [name for name in clean.names if without_numbers(name) not in names]
 
 
 def _remedies(root: Path, detected: Detection, clean: Trial) -> Iterator[Detection]:
@@ -215,11 +215,11 @@ def _remedies(root: Path, detected: Detection, clean: Trial) -> Iterator[Detecti
     listing = reading_user(root, "ls-files", "-oi", "--exclude-standard", "--directory", "-z").out
     ignored = [path for path in map(text, names(listing)) if path.strip("/") not in detected.share]
     missing = [name.removeprefix(f"{root}/") for name in missing_names(clean.log)]
-    asked = cures.needed(ignored, missing)
-    if step := _build_step(root, detected, asked or cures.shareable(ignored)):
+    packages = cures.needed(ignored, missing)
+    if step := _build_step(root, detected, packages or cures.shareable(ignored)):
         yield _building(detected, step)
     everything = cures.shareable(ignored)
-    for paths_wanted in (asked, everything):
+    for paths_wanted in (packages, everything):
         if paths_wanted and len(paths_wanted) <= cures.MOST:
             extra = tuple(path for path in dict.fromkeys(paths_wanted) if path not in detected.share)
             yield replace(detected, share=(*detected.share, *extra), needed=extra)
@@ -233,8 +233,8 @@ def _build_step(root: Path, detected: Detection, ignored: list[str]) -> str:
         python = next((word for word in words if "python" in word), "python")
         return f"{python} setup.py -q build_ext --inplace"
     runner = _parts(detected)[1].split()[0]
-    named = next((name for name in ("build", "compile") if name in node_scripts(place)), "")
-    return f"{runner} run {named}" if ignored and named and runner in NODE_RUNNERS else ""
+    script = next((name for name in ("build", "compile") if name in node_scripts(place)), "")
+    return f"{runner} run {script}" if ignored and script and runner in NODE_RUNNERS else ""
 
 
 def _building(detected: Detection, step: str) -> Detection:

@@ -50,7 +50,7 @@ def needed(ignored: Iterable[str], missing: Sequence[str]) -> list[str]:
 
 def _holds(path: str, name: str) -> bool:
     """`src/a/_version.py` and `src/a/` hold `a._version`; `a.egg-info` holds the package `a`; `dist` holds `dist/x.js`."""
-    wanted = name if "/" in name else name.replace(".", "/")
+    suffix = name if "/" in name else name.replace(".", "/")
     base = path.rpartition("/")[2]
     if base.endswith((".egg-info", ".dist-info")):
         return (
@@ -59,25 +59,25 @@ def _holds(path: str, name: str) -> bool:
         )
     stem = f"/{path[: len(path) - len(base)]}{base.split('.')[0]}"
     return (
-        stem.endswith(f"/{wanted}")
-        or f"/{path}/" in f"/{wanted}/"
-        or f"/{wanted}".endswith(f"/{path}")
-        or _above(stem, wanted)
+        stem.endswith(f"/{suffix}")
+        or f"/{path}/" in f"/{suffix}/"
+        or f"/{suffix}".endswith(f"/{path}")
+        or _above(stem, suffix)
     )
 
 
-def _above(stem: str, wanted: str) -> bool:
+def _above(stem: str, name: str) -> bool:
     """A folder that holds the module, wherever the folder is."""
-    parts = wanted.split("/")
+    parts = name.split("/")
     return any(stem.endswith("/" + "/".join(parts[:end])) for end in range(1, len(parts)))
 
 
-def patterns(written: Iterable[str], folders: Collection[str]) -> tuple[str, ...]:
+def patterns(lines: Iterable[str], folders: Collection[str]) -> tuple[str, ...]:
     """Patterns of new files for [workspace] ignore; `folders` are those that hold tracked files.
 
     A new folder stands for its files; numbers and random letters, which differ each time, are left open.
     """
-    tops = (_new_top(path, folders) for path in written)
+    tops = (_new_top(path, folders) for path in lines)
     open_ends = (re.sub(r"\d+|(?:(?<=[._-])|(?<=tmp))\w{8}(?=\.|$)", "*", top) for top in tops)
     return tuple(dict.fromkeys(open_ends))
 
@@ -152,8 +152,8 @@ def plugins(reasons: Iterable[str]) -> list[str]:
     if any("hookspec" in reason for reason in reasons):
         return [OLDER_PYTEST]
     words = [word for reason in reasons for word in reason.split()]
-    known = [plugin for word in words for option, plugin in PLUGINS.items() if _is_option(word, option)]
-    return list(dict.fromkeys(known))
+    names = [plugin for word in words for option, plugin in PLUGINS.items() if _is_option(word, option)]
+    return list(dict.fromkeys(names))
 
 
 def _is_option(word: str, option: str) -> bool:
@@ -166,9 +166,9 @@ def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") 
     list of requirements, and the modules that were missing."""
     tops = [name.partition(".")[0] for name in modules if "/" not in name]
     packages = [PACKAGES.get(name, name) for name in tops]
-    known = _extras(folder)
-    extras = [name for name in TEST_EXTRAS if name in known][:1]
-    extras += [name for name in known if name not in extras and _needs(known[name], packages)][:1]
+    options = _extras(folder)
+    extras = [name for name in TEST_EXTRAS if name in options][:1]
+    extras += [name for name in options if name not in extras and _needs(options[name], packages)][:1]
     is_package = any((folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
     project = ["-e", f".[{','.join(extras)}]" if extras else "."] if is_package else []
     lists = [file for pattern in TEST_REQUIREMENTS for file in sorted(folder.glob(pattern))][:1]
@@ -176,8 +176,8 @@ def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") 
     own = {path.name.removesuffix(".py") for up in ("", "src/") for path in folder.glob(f"{up}*")}
     packages = [package for name, package in zip(tops, packages, strict=True) if name not in own]
     listed = [] if required or set(extras) & set(TEST_EXTRAS) else _group(folder)
-    named = {_name(requirement) for requirement in listed}
-    more = [package for package in (*([runner] if runner else []), *packages) if _name(package) not in named]
+    names = {_name(requirement) for requirement in listed}
+    more = [package for package in (*([runner] if runner else []), *packages) if _name(package) not in names]
     return shlex.join(dict.fromkeys((*project, *required, *listed, *more)))
 
 
@@ -187,13 +187,13 @@ def _name(requirement: str) -> str:
 
 def _group(folder: Path) -> list[str]:
     """The requirements of the first group for tests: of pyproject.toml itself, or of pdm, uv or poetry."""
-    read = _pyproject(folder)
-    tool: dict[str, Any] = read.get("tool", {})
+    table = _pyproject(folder)
+    tool: dict[str, Any] = table.get("tool", {})
     poetry: dict[str, Any] = tool.get("poetry", {})
     groups: dict[str, list[Any]] = {"dev": list(poetry.get("dev-dependencies", {}))}
     groups |= {name: list(group.get("dependencies", {})) for name, group in poetry.get("group", {}).items()}
     groups |= {"dev": dev} if (dev := tool.get("uv", {}).get("dev-dependencies")) else {}
-    groups |= read.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
+    groups |= table.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
     first = next((name for name in TEST_EXTRAS if groups.get(name)), "")
     return [one for one in _flat(groups, first, DEEP_MOST) if ";" not in one]  # not those for other Pythons
 
@@ -219,12 +219,12 @@ def _pyproject(folder: Path) -> dict[str, Any]:
 
 def _extras(folder: Path) -> dict[str, str]:
     """By name, with a requirement on each line."""
-    known: dict[str, str] = {}
+    extras: dict[str, str] = {}
     listed = _pyproject(folder).get("project", {}).get("optional-dependencies", {})
-    known |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
+    extras |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
     with suppress(OSError, UnicodeDecodeError, configparser.Error):
         config = configparser.ConfigParser(interpolation=None)
         config.read_string((folder / "setup.cfg").read_text("utf-8"))
         section = "options.extras_require"
-        known |= dict(config.items(section)) if config.has_section(section) else {}
-    return known
+        extras |= dict(config.items(section)) if config.has_section(section) else {}
+    return extras

@@ -114,8 +114,8 @@ def environments(root: Path, folder: str = "") -> list[str]:
     above = [root / folder, *(root / folder).parents]
     places = [place for place in above if place.is_relative_to(root)]
     packages = [] if folder else [*root.glob("*/node_modules"), *root.glob("*/*/node_modules")]
-    found = [place / name for place in reversed(places) for name in ENVIRONMENTS] + sorted(packages)
-    real = (str(path.relative_to(root)) for path in found if _is_environment(path))
+    paths = [place / name for place in reversed(places) for name in ENVIRONMENTS] + sorted(packages)
+    real = (str(path.relative_to(root)) for path in paths if _is_environment(path))
     return [name for name in dict.fromkeys(real) if name.count("node_modules") < 2]
 
 
@@ -138,9 +138,13 @@ def _python_tests(root: Path, path: str) -> ProofCommand | None:
 
 def _odd_names(root: Path, files: list[Path]) -> str:
     """Test files that pytest does not find by itself are named to it, unless its settings do."""
-    known = any(file.name.startswith("test_") or file.name.endswith("_test.py") for file in files)
-    told = any("python_files" in _text(root / name) for name in PYTEST_SETTINGS)
-    return "" if known or told else "".join(f" {shlex.quote(str(file.relative_to(root)))}" for file in files)
+    usual = any(file.name.startswith("test_") or file.name.endswith("_test.py") for file in files)
+    configured = any("python_files" in _text(root / name) for name in PYTEST_SETTINGS)
+    return (
+        ""
+        if usual or configured
+        else "".join(f" {shlex.quote(str(file.relative_to(root)))}" for file in files)
+    )
 
 
 def _unittests(root: Path, path: str) -> ProofCommand | None:

@@ -160,11 +160,11 @@ def trim_common(before: list[str], after: list[str]) -> tuple[list[str], list[st
 
 
 def _missing(lines: Sequence[Line], others: Sequence[str]) -> tuple[Line, ...]:
-    left = Counter(others)
+    remaining = Counter(others)
     out: list[Line] = []
     for number, line in lines:
-        if left[line] > 0:
-            left[line] -= 1
+        if remaining[line] > 0:
+            remaining[line] -= 1
         else:
             out.append((number, line))
     return tuple(out)
@@ -221,8 +221,8 @@ def fold(name: str) -> str:
 
 
 def _folded(text: str, form: Literal["NFC", "NFKC"]) -> str:
-    kept = _IGNORED.sub("", unicodedata.normalize(form, text))
-    return unicodedata.normalize("NFC", kept.casefold())
+    text_ = _IGNORED.sub("", unicodedata.normalize(form, text))
+    return unicodedata.normalize("NFC", text_.casefold())
 
 
 def _long_name(name: str) -> str:
@@ -299,24 +299,24 @@ Target = tuple[bool, list[str]]
 
 def follow(path: Sequence[str], target_of: Callable[[Sequence[str]], Target | None]) -> list[str] | None:
     """The real path, as names from the root; None if the links go round in a circle."""
-    done: list[str] = []
+    parts: list[str] = []
     todo = list(reversed(path))
     links = 0
     while todo:
         name = todo.pop()
         if name == "..":
-            done = done[:-1]
+            parts = parts[:-1]
             continue
-        target = target_of([*done, name])
+        target = target_of([*parts, name])
         if target is None:
-            done.append(name)
+            parts.append(name)
             continue
         links += 1
         if links > LINKS_MOST:
             return None
-        done = [] if target[0] else done
+        parts = [] if target[0] else parts
         todo += reversed(target[1])
-    return done
+    return parts
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -423,7 +423,7 @@ def _split(path: str) -> list[str]:
 
 
 def _lexical(names: Sequence[str]) -> list[str]:
-    done: list[str] = []
+    parts: list[str] = []
     for name in names:
-        done = done[:-1] if name == ".." else [*done, name]
-    return done
+        parts = parts[:-1] if name == ".." else [*parts, name]
+    return parts

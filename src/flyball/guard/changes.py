@@ -368,17 +368,17 @@ def _either(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 def judge_locks(files: Sequence[str], prior: Sequence[str], policy: Policy) -> Iterable[Verdict]:
     """A lock file changes only together with a manifest beside or below it."""
-    known = {fold_path(name) for name in (*files, *prior)}
+    names = {fold_path(name) for name in (*files, *prior)}
     locks = {fold_path(name): manifests for name, manifests in policy.locks.items()}
     for file in files:
         folder, _, name = fold_path(file).rpartition("/")
-        if name in locks and not _has_manifest(folder, locks[name], known):
+        if name in locks and not _has_manifest(folder, locks[name], names):
             yield Verdict("ask", "lockfile", f"{file} changes without its manifest.", file)
 
 
-def _has_manifest(folder: str, manifests: Sequence[str], known: Iterable[str]) -> bool:
+def _has_manifest(folder: str, manifests: Sequence[str], names: Iterable[str]) -> bool:
     patterns = tuple(f"{folder}/**/{m}" if folder else f"**/{m}" for m in manifests)
-    return any(matches(patterns, name) for name in known)
+    return any(matches(patterns, name) for name in names)
 
 
 def judge_collisions(edits: Sequence[Edit]) -> Iterable[Verdict]:

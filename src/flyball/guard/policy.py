@@ -119,8 +119,8 @@ class Policies(msgspec.Struct, frozen=True):
 
     def get(self, name: str = "default") -> Policy:
         if name not in self.named:
-            known = ", ".join(sorted(self.named))
-            raise ConfigError(f"Unknown policy '{name}'. Known policies: {known}.")
+            names = ", ".join(sorted(self.named))
+            raise ConfigError(f"Unknown policy '{name}'. Known policies: {names}.")
         return self.named[name]
 
 
@@ -150,28 +150,28 @@ def _tables(text: str) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", tables)
 
 
-def _in_order(tables: Mapping[str, dict[str, Any]], known: set[str]) -> list[str]:
+def _in_order(tables: Mapping[str, dict[str, Any]], names: set[str]) -> list[str]:
     """Parents before children; a circle or an unknown parent is an error."""
     order: list[str] = []
     while len(order) < len(tables):
         ready = [
-            n for n, t in tables.items() if n not in order and _parent(n, t, known) in {*order, *known, ""}
+            n for n, t in tables.items() if n not in order and _parent(n, t, names) in {*order, *names, ""}
         ]
         if not ready:
             stuck = next(name for name in tables if name not in order)
             raise ConfigError(
-                f"Policy '{stuck}' inherits '{_parent(stuck, tables[stuck], known)}', "
+                f"Policy '{stuck}' inherits '{_parent(stuck, tables[stuck], names)}', "
                 f"which does not exist or inherits it back. Use an existing policy."
             )
         order += ready
     return order
 
 
-def _parent(name: str, table: Mapping[str, Any], known: set[str]) -> str:
-    stated = table.get("inherits")
-    if stated is not None:
-        return str(stated) if stated != name or name in known else f"{name}"
-    return "" if name == "default" and name not in known else "default"
+def _parent(name: str, table: Mapping[str, Any], names: set[str]) -> str:
+    parent = table.get("inherits")
+    if parent is not None:
+        return str(parent) if parent != name or name in names else f"{name}"
+    return "" if name == "default" and name not in names else "default"
 
 
 def _with_parent(name: str, table: Mapping[str, Any], raw: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def _by_paths(paths: Sequence[str], policy: Policy, workspace: str) -> Iterable[
 
 def _reasons(path: str, where: Place, rule: TierRule, policy: Policy) -> Iterable[str]:
     for name in rule.rules:
-        named = policy.paths.get(name)
-        if named is not None and named.covers(where):
-            yield f"{path}: {named.reason}"
+        path_rule = policy.paths.get(name)
+        if path_rule is not None and path_rule.covers(where):
+            yield f"{path}: {path_rule.reason}"
     if any(matches(folded_patterns(rule.paths), name) for name in where.folded):
         yield f"{path} is a sensitive path."
 
@@ -381,10 +381,10 @@ def _regex(body: str) -> str:
     out: list[str] = []
     depth = at = 0
     while at < len(body):
-        piece, used = _piece(body, at, depth)
-        depth += {"{": 1, "}": -1}.get(body[at], 0) if used == 1 else 0
+        piece, length = _piece(body, at, depth)
+        depth += {"{": 1, "}": -1}.get(body[at], 0) if length == 1 else 0
         out.append(piece)
-        at += used
+        at += length
     return "".join(out)
 
 

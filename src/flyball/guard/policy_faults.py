@@ -42,9 +42,9 @@ def _last(text: str, base: Policies) -> list[Fault]:
     try:
         parse(text, base)
     except ConfigError as error:
-        named = re.search(r"`\$\.([\w.\[\]-]+)`|, (lines\.[\w-]+):", str(error))
+        match = re.search(r"`\$\.([\w.\[\]-]+)`|, (lines\.[\w-]+):", str(error))
         policy = re.search(r"Policy '([\w-]+)'", str(error))
-        key = f"policy.{policy[1]}.{named[1] or named[2]}" if named and policy else ""
+        key = f"policy.{policy[1]}.{match[1] or match[2]}" if match and policy else ""
         return [Fault(key, line_of(text, key), str(error))]
     return []
 
@@ -57,28 +57,28 @@ def _of_file(parsed: Mapping[str, Any], base: Policies) -> Iterator[tuple[str, s
     if not isinstance(tables, dict):
         yield "policy", "'policy' must be a table. Write [policy.NAME] and its rules below."
         return
-    named = cast("dict[str, Any]", tables)
-    for name, table in named.items():
+    tables_ = cast("dict[str, Any]", tables)
+    for name, table in tables_.items():
         if not isinstance(table, dict):
             yield f"policy.{name}", f"[policy.{name}] must be a table of rules."
             continue
         rules = cast("dict[str, Any]", table)
-        yield from _parent(name, rules, named, base)
+        yield from _parent(name, rules, tables_, base)
         own = {key: value for key, value in rules.items() if key != "inherits"}
         yield from _value(f"policy.{name}", own, inspect.type_info(Policy), hidden=("name",))
-        yield from _incomplete(name, own, named, base)
+        yield from _incomplete(name, own, tables_, base)
 
 
 def _incomplete(
-    name: str, own: Mapping[str, Any], named: Mapping[str, Any], base: Policies
+    name: str, own: Mapping[str, Any], tables: Mapping[str, Any], base: Policies
 ) -> Iterator[tuple[str, str]]:
     """A rule that no other policy has must be complete."""
     for table, needed in (("paths", _RULE), ("lines", (*_RULE[:2], "files", "lines"))):
-        known = {rule for policy in base.named.values() for rule in getattr(policy, table)}
-        known |= {rule for other, rules in named.items() if other != name for rule in _rules(rules, table)}
+        rules_ = {rule for policy in base.named.values() for rule in getattr(policy, table)}
+        rules_ |= {rule for other, rules in tables.items() if other != name for rule in _rules(rules, table)}
         for rule, fields in _rules(own, table).items():
             lacks = [field for field in needed if field not in fields] if isinstance(fields, dict) else []
-            if rule not in known and lacks:
+            if rule not in rules_ and lacks:
                 key = f"policy.{name}.{table}.{rule}"
                 yield key, f"The new rule '{key}' needs {', '.join(lacks)}."
 
@@ -89,36 +89,36 @@ def _rules(policy: Any, table: str) -> dict[str, Any]:
 
 
 def _parent(
-    name: str, table: Mapping[str, Any], named: Mapping[str, Any], base: Policies
+    name: str, table: Mapping[str, Any], tables: Mapping[str, Any], base: Policies
 ) -> Iterator[tuple[str, str]]:
-    stated = table.get("inherits")
+    parent = table.get("inherits")
     key = f"policy.{name}.inherits"
-    if stated is None:
+    if parent is None:
         return
-    if not isinstance(stated, str):
+    if not isinstance(parent, str):
         yield key, f"'inherits' of '{name}' must be the name of a policy."
         return
-    if stated not in named and stated not in base.named:
+    if parent not in tables and parent not in base.named:
         yield (
             key,
-            f"'{name}' inherits '{stated}', which does not exist{_nearest(stated, [*named, *base.named])}.",
+            f"'{name}' inherits '{parent}', which does not exist{_nearest(parent, [*tables, *base.named])}.",
         )
         return
-    way = _circle(name, named, base)
+    way = _circle(name, tables, base)
     if way:
         yield key, f"'{name}' inherits itself ({' → '.join(way)})."
 
 
-def _circle(name: str, named: Mapping[str, Any], base: Policies) -> list[str]:
+def _circle(name: str, tables: Mapping[str, Any], base: Policies) -> list[str]:
     way, at = [name], name
-    while at in named:
-        stated = named[at].get("inherits") if isinstance(named[at], dict) else None
-        if not isinstance(stated, str) or (stated == at and at in base.named):
+    while at in tables:
+        parent = tables[at].get("inherits") if isinstance(tables[at], dict) else None
+        if not isinstance(parent, str) or (parent == at and at in base.named):
             return []
-        way.append(stated)
-        if stated in way[:-1]:
-            return way if stated == name else []
-        at = stated
+        way.append(parent)
+        if parent in way[:-1]:
+            return way if parent == name else []
+        at = parent
     return []
 
 
@@ -150,8 +150,8 @@ def _struct(
         if name in fields:
             yield from _value(f"{key}.{name}", inner, fields[name])
         else:
-            known = _nearest(name, fields) or f"; known keys: {_listed(fields)}"
-            yield f"{key}.{name}", f"Unknown key '{name}' in '{key}'{known}."
+            suggestion = _nearest(name, fields) or f"; known keys: {_listed(fields)}"
+            yield f"{key}.{name}", f"Unknown key '{name}' in '{key}'{suggestion}."
 
 
 def _dict(key: str, value: Any, kind: inspect.DictType) -> Iterator[tuple[str, str]]:
@@ -192,8 +192,8 @@ def _plain(key: str, value: Any, kind: inspect.Type) -> Iterator[tuple[str, str]
         yield key, f"'{key}' must be text, not {_shown(value)}."
 
 
-def _nearest(name: object, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(name), sorted(set(known)), 1, 0.6)
+def _nearest(name: object, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), sorted(set(names)), 1, 0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""
 
 
@@ -219,7 +219,7 @@ _KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]+\"|'[^']+')(?:\s*\.\s*(?:[\w-]+|\"[^\"
 
 def line_of(text: str, key: str) -> int:
     """The line that says `key`, or the nearest table around it; 0 if there is none."""
-    wanted = _parts(re.sub(r"\[\d+\]", "", key))
+    parts = _parts(re.sub(r"\[\d+\]", "", key))
     best, at = 0, 0
     folder: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -227,10 +227,10 @@ def line_of(text: str, key: str) -> int:
         if header:
             folder = _parts(header[1])
         path = folder if header else [*folder, *_parts(assigned[1])] if assigned else []
-        depth = len(path) if path and path == wanted[: len(path)] else 0
+        depth = len(path) if path and path == parts[: len(path)] else 0
         if depth > best:
             best, at = depth, number
-    return at if best > 1 or len(wanted) <= 1 else 0
+    return at if best > 1 or len(parts) <= 1 else 0
 
 
 def _parts(key: str) -> list[str]:
@@ -302,21 +302,21 @@ def _looser_rest(a: Policy, b: Policy) -> Iterator[str]:
     yield from (f"commands.critical removes {rule}." for rule in _lost(old.critical, new.critical))
     yield from _looser_tools(a.tools, b.tools)
     for tier, rule in a.tiers.items():
-        kept = b.tiers.get(tier, TierRule())
-        gone = [
-            *_lost(rule.paths, kept.paths),
-            *_lost(rule.rules, kept.rules),
-            *_lost(rule.words, kept.words),
+        after_rule = b.tiers.get(tier, TierRule())
+        missing = [
+            *_lost(rule.paths, after_rule.paths),
+            *_lost(rule.rules, after_rule.rules),
+            *_lost(rule.words, after_rule.words),
         ]
-        yield from (f"tiers.{tier} no longer includes {item}." for item in gone)
+        yield from (f"tiers.{tier} no longer includes {item}." for item in missing)
 
 
 def _looser_tools(a: Tools, b: Tools) -> Iterator[str]:
-    gone: Decision = "allow"
+    default: Decision = "allow"
     yield from _lower("tools.network", a.network, b.network)
     yield from _lower("tools.unknown", a.unknown, b.unknown)
     for name, old in a.named.items():
-        yield from _lower(f"tools.named.{name}", old, b.named.get(name, gone))
+        yield from _lower(f"tools.named.{name}", old, b.named.get(name, default))
     for name, new in b.named.items():
         if name not in a.named:
             yield from _lower(f"tools.named.{name}", b.unknown, new)

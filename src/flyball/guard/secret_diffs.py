@@ -58,8 +58,8 @@ def _redacted(lines: list[str], most: int) -> ShownDiff:
         side = [(number, line) for number, (mark, line) in enumerate(body) if mark != other]
         for number, span in _spans(path, side, most):
             spans[number].add(span)
-    shown = [mark + _without(line, spans.get(number, ())) for number, (mark, line) in enumerate(body)]
-    text = "\n".join(([head] if first else []) + shown)
+    clean_lines = [mark + _without(line, spans.get(number, ())) for number, (mark, line) in enumerate(body)]
+    text = "\n".join(([head] if first else []) + clean_lines)
     return ShownDiff(text, head.count("[redacted ") + len(spans))
 
 

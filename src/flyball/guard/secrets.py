@@ -95,13 +95,13 @@ def _secrets_of(text: str, path: str, most: int) -> list[Secret]:
 
 
 def _merged(secrets: Iterable[Secret]) -> list[Secret]:
-    kept: list[Secret] = []
+    merged: list[Secret] = []
     for one in sorted(secrets, key=lambda f: (f.start, -f.end)):
-        if not kept or one.start >= kept[-1].end:
-            kept.append(one)
+        if not merged or one.start >= merged[-1].end:
+            merged.append(one)
         else:
-            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, one.end))
-    return kept
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, one.end))
+    return merged
 
 
 def redact(text: str, path: str = "", *, most: int = COST_MOST) -> str:
@@ -284,8 +284,8 @@ def _providers(line: str) -> Iterable[Secret]:
 def _is_example(token: str) -> bool:
     """A token that is marked as an example."""
     body = max(re.split(r"[_.-]", token), key=len)
-    named = patterns.EXAMPLE.search(token) is not None or patterns.KNOWN_EXAMPLE in token
-    return named or is_monotonous(body, fold=False)
+    is_example = patterns.EXAMPLE.search(token) is not None or patterns.KNOWN_EXAMPLE in token
+    return is_example or is_monotonous(body, fold=False)
 
 
 def _beside_names(path: str, line: str) -> Iterable[Secret]:

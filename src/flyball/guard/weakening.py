@@ -69,12 +69,12 @@ def weakenings(edits: Sequence[Edit], word: Decision, *, by_id: bool = False) ->
     """A verdict for each way in which the change weakens the tests. `by_id`: the gate knows the tests by their ids."""
     if word == "allow":
         return
-    read = [edit for edit in edits if not is_symlink(edit.change)]
+    readable = [edit for edit in edits if not is_symlink(edit.change)]
     for edit in edits:
         if is_symlink(edit.change):
             weak = [Weakness("a test is replaced by a link")] if is_test(edit.file) else []
         else:
-            weak = _of_edit(edit, [other for other in read if other is not edit])
+            weak = _of_edit(edit, [other for other in readable if other is not edit])
         for one in weak:
             if not (by_id and one.at_gate and word == "ask"):
                 yield Verdict(word, "test-weakening", f"{edit.file}: {one.reason}.", edit.file, one.line)
@@ -102,20 +102,20 @@ def _of_edit(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
 
 
 def _no_longer_collected(old: str, new: str) -> bool:
-    named = language(old) == "python" and is_named(old) and not is_named(new)
-    return is_test(old) and (named or not is_test(new))
+    not_collected = language(old) == "python" and is_named(old) and not is_named(new)
+    return is_test(old) and (not_collected or not is_test(new))
 
 
 def _went_elsewhere(edit: Edit, others: Sequence[Edit]) -> bool:
     """Have the tests of a deleted file moved to another one?"""
-    kept = [other for other in others if other.change.op != "delete" and is_test(other.file)]
+    candidates = [other for other in others if other.change.op != "delete" and is_test(other.file)]
     if edit.removed is None:
         name, size = edit.file.rpartition("/")[2], edit.change.lines_deleted
-        return any(e.file.endswith("/" + name) and e.change.lines_added >= size for e in kept)
+        return any(e.file.endswith("/" + name) and e.change.lines_added >= size for e in candidates)
     removed = _texts(edit.removed)
     lang = language(edit.file)
     names = Counter(names_of_tests(removed, lang))
-    arrived = _arrived(names, kept)
+    arrived = _arrived(names, candidates)
     return bool(names) and not names - Counter(names_of_tests(arrived)) and not _loss(removed, arrived)
 
 
@@ -139,15 +139,15 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
         yield Weakness("an assertion cannot fail or is not reached", ends)
     if _idle_catches(plain) > _idle_catches(removed):
         yield Weakness("a failure is swallowed")
-    gone = Counter(names_of_tests(removed, lang)) - Counter(names_of_tests(plain, lang))
-    arrived = _arrived(gone, others)
-    lost = list(_lost_tests(removed, plain, arrived, lang))
-    yield from lost
+    removed_names = Counter(names_of_tests(removed, lang)) - Counter(names_of_tests(plain, lang))
+    arrived = _arrived(removed_names, others)
+    removed_tests = list(_lost_tests(removed, plain, arrived, lang))
+    yield from removed_tests
     loss = _loss(removed, [*plain, *arrived])
     if loss and loss != CANNOT_FAIL:
         loss = _loss(removed, _with_helpers([*plain, *arrived], [edit, *others]))
     if loss:
-        decided = loss == LOOSER or (bool(lost) and loss != CANNOT_FAIL)
+        decided = loss == LOOSER or (bool(removed_tests) and loss != CANNOT_FAIL)
         yield Weakness(loss, added[0][0] if added else 0, at_gate=decided)
 
 
@@ -254,11 +254,11 @@ def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
     """The lines of tests with these names that other files gained."""
     arrived: list[str] = []
     for other in others if names else ():
-        wanted, lang = False, language(other.file)
+        copies, lang = False, language(other.file)
         for _, line in _numbered(other.added):
             begins = names_of_tests([line], lang)
-            wanted = begins[0] in names if begins else wanted
-            if wanted:
+            copies = begins[0] in names if begins else copies
+            if copies:
                 arrived.append(line)
     return arrived
 
@@ -266,12 +266,12 @@ def _arrived(names: Counter[str], others: Sequence[Edit]) -> list[str]:
 def _lost_tests(
     removed: Sequence[str], added: Sequence[str], arrived: Sequence[str], lang: Language
 ) -> Iterable[Weakness]:
-    gone, fresh = Counter(names_of_tests(removed, lang)), Counter(names_of_tests(added, lang))
-    missing, new = gone - fresh - Counter(names_of_tests(arrived, lang)), fresh - gone
+    removed_names, fresh = Counter(names_of_tests(removed, lang)), Counter(names_of_tests(added, lang))
+    missing, new = removed_names - fresh - Counter(names_of_tests(arrived, lang)), fresh - removed_names
     if missing.total() > new.total() and not _became_rows(removed, added):
         yield Weakness(f"{min(missing)} is deleted", at_gate=True)
     marks = _count(patterns.MARKS, removed) - _count(patterns.MARKS, added)
-    if marks > 0 and missing.total() <= new.total() and not gone:
+    if marks > 0 and missing.total() <= new.total() and not removed_names:
         yield Weakness("a test has lost its marker", at_gate=True)
 
 
@@ -417,8 +417,8 @@ def looks_for_runner(file: str, text: str) -> bool:
 
 def _is_source(file: str) -> bool:
     """Code outside the test side: its name and folders say nothing of tests."""
-    known = language(file) != "other" or file.lower().endswith(_SCRIPTS)
-    return known and not is_near_test(file) and not patterns.SIDE.search(file)
+    is_code = language(file) != "other" or file.lower().endswith(_SCRIPTS)
+    return is_code and not is_near_test(file) and not patterns.SIDE.search(file)
 
 
 def _readable(file: str, lines: Sequence[Line]) -> list[Line]:

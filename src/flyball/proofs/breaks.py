@@ -342,8 +342,8 @@ def _with_spots(text: str, spots_of: Callable[[ast.AST], Iterable[Spot]]) -> Wro
                 spots.add((begin, end, before, after))
                 tests.add(name)
     for begin, end, before, after in sorted(spots, reverse=True):
-        kept = data[begin:end] if after else b""
-        data = data[:begin] + before.encode() + kept + after.encode() + data[end:]
+        own = data[begin:end] if after else b""
+        data = data[:begin] + before.encode() + own + after.encode() + data[end:]
     return WrongAssertions(data.decode("utf-8", "replace"), frozenset(tests))
 
 

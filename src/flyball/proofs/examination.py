@@ -70,15 +70,15 @@ def sentences(doubts: Iterable[Doubt]) -> list[str]:
     groups: dict[tuple[str, str], list[Doubt]] = {}
     for doubt in doubts:
         groups.setdefault((doubt.file, doubt.kind), []).append(doubt)
-    said: list[str] = []
+    lines: list[str] = []
     for (file, kind), members in groups.items():
         if not file or len(members) <= NAMED_MOST:
-            said += map(str, members)
+            lines += map(str, members)
             continue
         what = MANY[kind].format(count=len(members))
         first = ", ".join(doubt.test.rpartition("::")[2] for doubt in members[:NAMED_MOST])
-        said.append(f"{file}: {what} ({first} and {len(members) - NAMED_MOST} more)")
-    return said
+        lines.append(f"{file}: {what} ({first} and {len(members) - NAMED_MOST} more)")
+    return lines
 
 
 class Comparison(Struct, frozen=True):
@@ -141,10 +141,10 @@ def same_numbers(report: TestReport | None, now: TestReport | None) -> TestRepor
 
 def _by_name(report: TestReport) -> dict[str, list[TestResult]]:
     """The tests with parameters, by their ids without the numbers."""
-    named: dict[str, list[TestResult]] = {}
+    by_name: dict[str, list[TestResult]] = {}
     for test in {test.id: test for test in report.tests if test.id.endswith("]")}.values():
-        named.setdefault(without_numbers(test.id), []).append(test)
-    return named
+        by_name.setdefault(without_numbers(test.id), []).append(test)
+    return by_name
 
 
 def _loaded(baseline: TestReport, now: TestReport) -> set[str]:
@@ -394,9 +394,9 @@ def versions(comparison: Comparison, files: Files, task: str) -> tuple[str, ...]
 def _named_in_task(comparison: Comparison, task: str) -> Iterator[str]:
     for doubt in comparison.doubts:
         names = {re.split(r"::|\.", doubt.test.partition("[")[0])[-1], doubt.file.rpartition("/")[2]}
-        named = next((name for name in sorted(names) if len(name) > 3 and name in task), "")
-        if named:
-            yield f"The task itself names {named}."
+        match = next((name for name in sorted(names) if len(name) > 3 and name in task), "")
+        if match:
+            yield f"The task itself names {match}."
             return
 
 
@@ -452,7 +452,7 @@ class Examination:
     def evidence(self) -> Evidence:
         before, now = self.baseline.report, self.proof.report
         base_side, run_side = self._both_sides()
-        known, comparison = False, Comparison()
+        by_test, comparison = False, Comparison()
         if before is None or now is None or _unread(base_side) or _unread(run_side):
             self._by_command(base_side)
             if before is not None and now is None:
@@ -460,22 +460,24 @@ class Examination:
                     "The test runner reported its tests before the change, and reports none now"
                 )
         else:
-            known, comparison = True, self._compared(before, now, base_side, run_side)
-        needs_change = known or not (run_side or self.baseline).passed
-        wanted = frozenset(comparison.fail_to_pass) if known else frozenset([WHOLE] if needs_change else [])
+            by_test, comparison = True, self._compared(before, now, base_side, run_side)
+        needs_change = by_test or not (run_side or self.baseline).passed
+        targets = (
+            frozenset(comparison.fail_to_pass) if by_test else frozenset([WHOLE] if needs_change else [])
+        )
         broken = break_of(
             self.files, self.proof.report, frozenset(comparison.fail_to_pass), self.baseline.report
         )
-        flaky = self._repeated(wanted, base_side, known, broken)
-        bite, places = self._bite(comparison, known, broken)
-        if bite == "not noticed" and not known and needs_change and not self._runs_the_code():
+        flaky = self._repeated(targets, base_side, by_test, broken)
+        bite, places = self._bite(comparison, by_test, broken)
+        if bite == "not noticed" and not by_test and needs_change and not self._runs_the_code():
             bite, self.doubts = "only the change itself is noticed", self.doubts[:-1]
         self.doubts += [
             f"The change reads ${name}, which the tests set and the code did not know before"
             for name in private_variables(self.files)
         ]
         diff = versions(comparison, self.files, self.settings.task) if self.doubts else ()
-        findings = Findings(comparison, known, flaky, bite, places, tuple(self.doubts), diff)
+        findings = Findings(comparison, by_test, flaky, bite, places, tuple(self.doubts), diff)
         return evidence(self.tree, self.settings.require, now, findings)
 
     # ---- both sides ----
@@ -536,29 +538,29 @@ class Examination:
     # ---- repeated ----
 
     def _repeated(
-        self, wanted: frozenset[str], base_side: Side | None, known: bool, broken: Break
+        self, targets: frozenset[str], base_side: Side | None, by_test: bool, broken: Break
     ) -> tuple[str, ...]:
         """These tests must pass again, in rooms where the code cannot see that it is tested. Which are flaky."""
-        if not wanted:
+        if not targets:
             return ()
-        again = base_side is not None and wanted <= base_side.passing(known)
+        again = base_side is not None and targets <= base_side.passing(by_test)
         lines, proof = self.files.changed_lines(), self.proof
-        tests_us = time_of(proof.report, wanted) if known and _selects(proof.report) else None
-        runners = proof.report.runners if known and proof.report else ()
+        tests_us = time_of(proof.report, targets) if by_test and _selects(proof.report) else None
+        runners = proof.report.runners if by_test and proof.report else ()
         count = repeat_count(self.settings.repeat, 2 if again else 1, proof.took_us, lines, tests_us, runners)
         node = "package.json" in self.files.paths
-        tests = set(files_of(proof.report, wanted).values()) if known else self.files.named(folders=True)
+        tests = set(files_of(proof.report, targets).values()) if by_test else self.files.named(folders=True)
         plain = self.files.plain_values(tests)
-        asked = wanted if known else ()
-        rooms = repeats(self.files.sources, asked, count, node=node, took_us=proof.took_us)
+        selected = targets if by_test else ()
+        rooms = repeats(self.files.sources, selected, count, node=node, took_us=proof.took_us)
         for number, room in enumerate(rooms, 1):
             tree = self._edited(self.tree, plain) if plain and number == 1 else self.tree
-            room = replace(room, quiet=not known, broken=broken.wrong_tests if known else {})
+            room = replace(room, quiet=not by_test, broken=broken.wrong_tests if by_test else {})
             side = self._proved(tree, f"again-{number}", room)
             self._bitten |= side.bitten
-            missing = wanted - side.passing(known)
+            missing = targets - side.passing(by_test)
             if missing:
-                return self._unsteady(missing, tree, f"again-{number}", room, known)
+                return self._unsteady(missing, tree, f"again-{number}", room, by_test)
         return ()
 
     def _unsteady(
@@ -586,8 +588,8 @@ class Examination:
 
     def _bite(self, comparison: Comparison, known: bool, broken: Break) -> tuple[str, tuple[str, ...]]:
         must = not comparison.fail_to_pass or not known
-        wanted = self.settings.bite
-        if wanted == "never" or (wanted == "auto" and self.proof.took_us > QUICK_US and not must):
+        mode = self.settings.bite
+        if mode == "never" or (mode == "auto" and self.proof.took_us > QUICK_US and not must):
             return "not tried", ()
         if not known and (early := self._ends_early()):
             return "not noticed", early
@@ -624,9 +626,9 @@ def _unread(side: Side | None) -> bool:
 
 def private_variables(files: Files) -> list[str]:
     """Environment variables that the change reads, that shell tests of the base set, and that its source never names."""
-    read = {name for line in files.changed_lines() for name in _READ_VARIABLE.findall(line)}
+    names = {name for line in files.changed_lines() for name in _READ_VARIABLE.findall(line)}
     shell = [path for path in files.paths if files.sides.is_test(path) and path.endswith(SHELL)]
-    text = "\n".join(files.text(files.base, path) for path in shell[:READ_MOST] if read)
-    new = read & set(_SET_VARIABLE.findall(text))
+    text = "\n".join(files.text(files.base, path) for path in shell[:READ_MOST] if names)
+    new = names & set(_SET_VARIABLE.findall(text))
     before = "\n".join(files.text(files.base, path) for path in files.sources[:READ_MOST] if new)
     return sorted(name for name in new if not re.search(rf"\b{name}\b", before))

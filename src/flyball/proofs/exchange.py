@@ -57,15 +57,15 @@ class Files:
         for path in sorted({path for c in changes for path in (c.path, c.from_) if path}):
             ours, theirs = self._read([(onto, path), (of, path)])
             if self.sides.is_test(path):
-                wanted = _renamed(theirs, self.names) if of == self.base else theirs
+                target = _renamed(theirs, self.names) if of == self.base else theirs
             elif ours is not None and theirs is not None and max(len(ours), len(theirs)) <= FILE_MOST:
-                wanted = _bytes(
+                target = _bytes(
                     exchanged(path, _text(ours), _text(theirs), " ".join(self.sides.commands).split())
                 )
             else:
                 continue
-            if wanted != ours:
-                edits[path] = wanted
+            if target != ours:
+                edits[path] = target
         return edits
 
     @cached_property
@@ -161,10 +161,10 @@ class Files:
 
     def broken_data(self, opened: Collection[str]) -> Edits:
         """Files of the test side that tests read, with other contents."""
-        known = set(self.paths)
+        paths = set(self.paths)
         return {
             path: _bytes(f"{breaks.WORDS}\n")
-            for path in sorted(set(opened) & known)
+            for path in sorted(set(opened) & paths)
             if self.sides.is_test(path) and not self.sides.is_runners(path)
         }
 
@@ -206,8 +206,8 @@ class Files:
         return _text(data) if data is not None and len(data) <= FILE_MOST else ""
 
 
-def _edits(texts: dict[str, str], wanted: dict[str, str]) -> Edits:
-    return {path: _bytes(text) for path, text in wanted.items() if text != texts[path]}
+def _edits(texts: dict[str, str], targets: dict[str, str]) -> Edits:
+    return {path: _bytes(text) for path, text in targets.items() if text != texts[path]}
 
 
 def _text(data: bytes) -> str:
@@ -296,7 +296,7 @@ def repeats(
 
 def repeat_count(
     passes: int,
-    done: int,
+    count: int,
     took_us: int,
     lines: Iterable[str],
     tests_us: int | None = None,
@@ -311,11 +311,11 @@ def repeat_count(
     if again_us > QUICK_US or (passes < 2 and not lucky):
         return Repeats(0)
     if lucky:
-        return Repeats(max(passes - done, int(passes > 1), min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1))))
+        return Repeats(max(passes - count, int(passes > 1), min(LUCKY_REPEATS, LUCKY_US // max(took_us, 1))))
     if not SHOWING.issuperset(runners):
         return Repeats(0)
     affordable = 1 if tests_us is None else took_us // 2 // max(tests_us, 1)
-    return Repeats(1, max(1, min(passes - done, affordable)))
+    return Repeats(1, max(1, min(passes - count, affordable)))
 
 
 def is_lucky(lines: Iterable[str]) -> bool:
@@ -342,8 +342,8 @@ def followed(removed: Iterable[str], base: Mapping[str, str], run: Mapping[str, 
     callees = {name for text in run.values() for name in _CALLEE.findall(text)}
     files: dict[str, bool] = {}
     for path, text in base.items():
-        wanted = Counter(_assertions(text))
-        missing = [line for line, count in wanted.items() if have[line] < count]
+        assertions = Counter(_assertions(text))
+        missing = [line for line, count in assertions.items() if have[line] < count]
         tests = _literals_of_tests(text)
         files[path] = all(_parametrized(line, tests.get(line, []), added, callees) for line in missing)
     return frozenset(test for test in removed if files.get(_file_of(test, base), False))
@@ -353,8 +353,8 @@ def _file_of(test: str, base: Mapping[str, str]) -> str:
     """The file of a test id: `file::name`, or `package.module.Class.test` of unittest."""
     if "::" in test:
         return test.partition("::")[0]
-    named = (path for path in base if test.startswith(path.removesuffix(".py").replace("/", ".") + "."))
-    return next(named, "")
+    paths = (path for path in base if test.startswith(path.removesuffix(".py").replace("/", ".") + "."))
+    return next(paths, "")
 
 
 def _assertions(text: str) -> list[str]:
@@ -369,15 +369,15 @@ def _literals(texts: Iterable[str]) -> list[str]:
 
 def _literals_of_tests(text: str) -> dict[str, list[str]]:
     """Each assertion, with the literals of the test function up to it."""
-    found: dict[str, list[str]] = {}
+    by_test: dict[str, list[str]] = {}
     literals: list[str] = []
     for line in text.splitlines():
         if _TEST_HEAD.match(line):
             literals = []
         literals = [*literals, *_LITERAL.findall(line)]
         for assertion in _assertions(line):
-            found[assertion] = literals
-    return found
+            by_test[assertion] = literals
+    return by_test
 
 
 def _parametrized(line: str, before: list[str], rows: list[str], callees: set[str]) -> bool:

@@ -183,8 +183,8 @@ def _with_tests_of(ours: dict[str, Any], theirs: dict[str, Any], words: Collecti
             key: re.sub("^(?:pre|post)", "", key) for key in (*scripts, *others)
         }  # npm runs these around it
         tests = {key for key, name in names.items() if _tests(name) or {key, name} & started}
-        kept = {key: value for key, value in scripts.items() if key not in tests}
-        mixed["scripts"] = kept | {key: value for key, value in others.items() if key in tests}
+        own = {key: value for key, value in scripts.items() if key not in tests}
+        mixed["scripts"] = own | {key: value for key, value in others.items() if key in tests}
     return {key: mixed[key] for key in (*ours, *mixed) if key in mixed}
 
 
@@ -195,11 +195,11 @@ def _tests(script: str) -> bool:
 def _ini_sections(text: str, other: str) -> str:
     """TOML and INI alike: whole sections, as text, so that comments and order stay."""
     ours, theirs = _sections(text), _sections(other)
-    wanted = [body for name, body in theirs if _PYTEST_SECTIONS.fullmatch(name)]
-    if [body for name, body in ours if _PYTEST_SECTIONS.fullmatch(name)] == wanted:
+    sections = [body for name, body in theirs if _PYTEST_SECTIONS.fullmatch(name)]
+    if [body for name, body in ours if _PYTEST_SECTIONS.fullmatch(name)] == sections:
         return text
-    kept = [body for name, body in ours if not _PYTEST_SECTIONS.fullmatch(name)]
-    return "".join(body if body.endswith("\n") else body + "\n" for body in (*kept, *wanted))
+    own = [body for name, body in ours if not _PYTEST_SECTIONS.fullmatch(name)]
+    return "".join(body if body.endswith("\n") else body + "\n" for body in (*own, *sections))
 
 
 def _pyproject(text: str, other: str) -> str:

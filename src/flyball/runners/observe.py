@@ -33,7 +33,7 @@ def key_text(number: int, key: bytes) -> str:
     return f"{number} {key.hex()}"
 
 
-def opened(files: Mapping[str, bytes], left: str, first: bytes) -> dict[str, bytes] | None:
+def opened(files: Mapping[str, bytes], rest: str, first: bytes) -> dict[str, bytes] | None:
     """The files without their seals; None where one was changed, added or removed. `left` is the key that is left,
     `first` the one that the first process took."""
     sealed = {name: data for name, data in files.items() if name.endswith(".jsonl")}
@@ -48,7 +48,7 @@ def opened(files: Mapping[str, bytes], left: str, first: bytes) -> dict[str, byt
             return None
         rows[by_number[number]] = lines
         key = hmac.digest(key, b"next", "sha256")
-    return rows if left == key_text(len(by_number), key) else None
+    return rows if rest == key_text(len(by_number), key) else None
 
 
 def _unsealed(data: bytes, key: bytes) -> bytes | None:
@@ -96,8 +96,10 @@ class Observer(Struct, frozen=True):
         if self.key:
             (folder / KEY).write_text(key_text(0, self.key), "ascii")
         env = {name: value for name, value in env.items() if self.room.ci or name != "CI"}
-        asked = environment(tools / "probes", report, env)
-        return env | {name: asked[name] for name in asked if not self.room.quiet or name in self._views()}
+        variables = environment(tools / "probes", report, env)
+        return env | {
+            name: variables[name] for name in variables if not self.room.quiet or name in self._views()
+        }
 
     def _views(self) -> set[str]:
         """The variables that show the source a plain program, in a room that is quiet."""
@@ -148,12 +150,12 @@ def collect(folder: Path, checkout: Path, root: str, output: str, key: bytes = b
 
 
 def _reports(report: Path) -> Iterator[tuple[str, bytes]]:
-    left = REPORT_MOST
+    remaining = REPORT_MOST
     for path in sorted(files_below(report))[:FILES_MOST]:
         if path.name != "ran":
-            data = path.read_bytes()[: left + 1]
-            left -= len(data)
-            yield path.name, data if left >= 0 else b""
+            data = path.read_bytes()[: remaining + 1]
+            remaining -= len(data)
+            yield path.name, data if remaining >= 0 else b""
 
 
 def _left(place: Path) -> str:

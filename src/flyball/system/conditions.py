@@ -12,12 +12,12 @@ NUMBER = re.compile(r"#[0-9]{1,9}")
 NAMED_GATE = re.compile(GATE + r"[A-Za-z0-9_.-]{1,64}")
 
 
-def met(app: App, found: Backlog, seen: ForgeState) -> dict[str, str]:
+def met(app: App, backlog: Backlog, forge: ForgeState) -> dict[str, str]:
     """What has come about, as outcomes of tasks are: name -> "done", with the commit of a run."""
-    names = _names(found)
-    done = {name: "done" for name in names if name in found.gates}
-    done |= {name: "done" for name in names if _number_state(name, seen) in ("closed", "merged")}
-    return done | {name: became for name in names if (became := _run_ended(app, name)).startswith("done")}
+    names = _names(backlog)
+    outcomes = {name: "done" for name in names if name in backlog.gates}
+    outcomes |= {name: "done" for name in names if _number_state(name, forge) in ("closed", "merged")}
+    return outcomes | {name: became for name in names if (became := _run_ended(app, name)).startswith("done")}
 
 
 def never(app: App, one: Ticket) -> list[str]:
@@ -40,12 +40,12 @@ def fault(app: App, name: str) -> str:
     )
 
 
-def _names(found: Backlog) -> set[str]:
-    return {name for one in found.tickets for name in one.trigger.after}
+def _names(backlog: Backlog) -> set[str]:
+    return {name for one in backlog.tickets for name in one.trigger.after}
 
 
-def _number_state(name: str, seen: ForgeState) -> str:
-    return seen.states.get(int(name[1:]), "") if NUMBER.fullmatch(name) else ""
+def _number_state(name: str, forge: ForgeState) -> str:
+    return forge.states.get(int(name[1:]), "") if NUMBER.fullmatch(name) else ""
 
 
 def _run_ended(app: App, name: str) -> str:

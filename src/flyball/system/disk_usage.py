@@ -91,13 +91,13 @@ def usage(records: Records, repo: str | None = None) -> Usage:
     if not records.dirs.journal.exists():
         return Usage(records.state_dir, [], 0)
     survey = _survey(records)
-    chosen = [survey.rows[run] for run in survey.members if repo in (None, survey.rows[run].repo)]
+    rows = [survey.rows[run] for run in survey.members if repo in (None, survey.rows[run].repo)]
     repos: list[RepoUsage] = []
-    for name in sorted({row.repo for row in chosen}):
+    for name in sorted({row.repo for row in rows}):
         branches, size, problem = _branches(name)
         runs = [
             _run(records, survey, row, branches.get(row.run), bool(problem))
-            for row in chosen
+            for row in rows
             if row.repo == name
         ]
         repos.append(RepoUsage(name, runs, len(branches), size, problem))
@@ -181,13 +181,13 @@ def _journal_files(records: Records) -> list[Path]:
 
 def _size(paths: Iterable[Path]) -> int:
     """What files and folders take up on the disk; a file with two names counts once, links are not followed."""
-    total, known, todo = 0, set[tuple[int, int]](), list(map(os.fspath, paths))
+    total, counted, todo = 0, set[tuple[int, int]](), list(map(os.fspath, paths))
     while todo:
         path = todo.pop()
         try:
             info = os.lstat(path)
-            if (info.st_dev, info.st_ino) not in known:
-                known.add((info.st_dev, info.st_ino))
+            if (info.st_dev, info.st_ino) not in counted:
+                counted.add((info.st_dev, info.st_ino))
                 total += info.st_blocks * 512
             if stat.S_ISDIR(info.st_mode):
                 todo += [entry.path for entry in os.scandir(path)]

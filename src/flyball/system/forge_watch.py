@@ -60,30 +60,30 @@ class ForgeState(Struct, frozen=True):
 NOTHING = ForgeState()
 
 
-def wanted(settings: Settings, repo: Repo, found: Backlog) -> ForgeQuery:
-    numbers = {int(name[1:]) for one in found.tickets for name in one.trigger.after if name[:1] == "#"}
+def wanted(settings: Settings, repo: Repo, backlog: Backlog) -> ForgeQuery:
+    numbers = {int(name[1:]) for one in backlog.tickets for name in one.trigger.after if name[:1] == "#"}
     asks = bool(settings.github or numbers or settings.commit == "pr")
     slug = settings.forge or slug_of(address(repo, settings.remote)) if asks else ""
     slug = slug or settings.github
-    numbers |= {number for one in found.tickets if (number := issue_of(one, slug))}
+    numbers |= {number for one in backlog.tickets if (number := issue_of(one, slug))}
     return ForgeQuery(settings.github, settings.github_label, slug, frozenset(numbers))
 
 
 def issue_of(one: Ticket, slug: str) -> int:
     """The issue of that repository that a task came from; 0: none."""
     number = one.id.removeprefix("GH")
-    named = f"(issue #{number} of {slug})" in one.trigger.text.partition("\n")[0]
-    return int(number) if number.isdecimal() and named else 0
+    is_named = f"(issue #{number} of {slug})" in one.trigger.text.partition("\n")[0]
+    return int(number) if number.isdecimal() and is_named else 0
 
 
-def look(asked: ForgeQuery, env: Mapping[str, str], before: ForgeState = NOTHING) -> ForgeState:
+def look(query: ForgeQuery, env: Mapping[str, str], before: ForgeState = NOTHING) -> ForgeState:
     """Everything that is wanted. What cannot be read now is as it was, with the reason."""
     try:
-        tasks = tuple(open_issues(asked.issues, asked.label, env)) if asked.issues else None
-        if not asked.pulls:
+        tasks = tuple(open_issues(query.issues, query.label, env)) if query.issues else None
+        if not query.pulls:
             return ForgeState(tasks)
-        forge = forge_for(asked.pulls, env)
-        states = {number: forge.state_of(number) for number in sorted(asked.numbers)}
+        forge = forge_for(query.pulls, env)
+        states = {number: forge.state_of(number) for number in sorted(query.numbers)}
         return ForgeState(tasks, tuple(_proposed(forge)), states)
     except UserError as problem:
         return replace(before, tasks=None, problem=str(problem))
@@ -135,10 +135,10 @@ class ForgeWatch:
 # ---- what follows ----------------------------------------------------------------------------------------
 
 
-def repairs(root: Path, seen: ForgeState) -> list[Trigger]:
+def repairs(root: Path, state: ForgeState) -> list[Trigger]:
     """Work for each pull request of a run whose CI is red, where its commit is known here."""
-    made = (_of_pull(root, one) for one in seen.proposed if one.ci.state == "red")
-    return [one for one in made if one is not None]
+    triggers = (_of_pull(root, one) for one in state.proposed if one.ci.state == "red")
+    return [one for one in triggers if one is not None]
 
 
 def _of_pull(root: Path, one: OpenProposal) -> Trigger | None:
@@ -173,11 +173,11 @@ def repairs_of(run: str) -> str:
 
 def still_red(trigger: Trigger, started: Mapping[str, str]) -> Trigger:
     """A repair that changed nothing leaves the same commit red: that is for a person, as a task of its own."""
-    done = started.get(trigger.ticket) == "done"
-    return replace(trigger, ticket=f"{trigger.ticket}-again") if done else trigger
+    is_done = started.get(trigger.ticket) == "done"
+    return replace(trigger, ticket=f"{trigger.ticket}-again") if is_done else trigger
 
 
-def tried(trigger: Trigger, known: Iterable[str]) -> bool:
+def tried(trigger: Trigger, names: Iterable[str]) -> bool:
     """Whether a repair of the same branch was tried before this one."""
     begins = repairs_of(trigger.head.removeprefix(OWN))
-    return any(name.startswith(begins) and name != trigger.ticket for name in known)
+    return any(name.startswith(begins) and name != trigger.ticket for name in names)

@@ -58,15 +58,15 @@ def examine(app: App, repo: Path | None) -> list[Line]:
     ]
     if repo:
         checks += [("settings", lambda: _settings(app, repo)), ("branches", lambda: _branches(app, repo))]
-    found = list[Line]()
+    lines = list[Line]()
     for topic, check in checks:
         try:
-            found += check()
+            lines += check()
         except (FlyballError, OSError) as problem:
-            known = next((line.topic for line in found if line.text == str(problem)), "")
-            text = f"not checked; see {known}" if known else str(problem)
-            found.append(Line(topic, "bad", text))
-    return found
+            same_topic = next((line.topic for line in lines if line.text == str(problem)), "")
+            text = f"not checked; see {same_topic}" if same_topic else str(problem)
+            lines.append(Line(topic, "bad", text))
+    return lines
 
 
 # ---- the machine -----------------------------------------------------------------------------------------
@@ -94,15 +94,15 @@ def _sandbox() -> Iterator[Line]:
 
 
 def _agents(app: App) -> Iterator[Line]:
-    known = statuses(app.env)
-    installed = [row for row in known if row.program]
+    agents = statuses(app.env)
+    installed = [row for row in agents if row.program]
     for row in installed:
         version = row.version or "installed"
         if row.login:
             yield Line(row.agent, "ok", f"{version}, login from {row.login}")
         else:
             yield Line(row.agent, "warn", f"{version}, not logged in", f"Run `{row.program}` itself.")
-    missing = [row.agent for row in known if not row.program]
+    missing = [row.agent for row in agents if not row.program]
     if missing:
         cure = "" if installed else "Install one, or use `mechanic`, which is built in."
         yield Line("agents", "ok" if installed else "warn", f"not installed: {', '.join(missing)}", cure)
@@ -182,9 +182,9 @@ def _runs(app: App) -> Iterator[Line]:
 
 
 def _leftovers(app: App) -> Iterator[Line]:
-    measured = usage(app)
+    usage_ = usage(app)
     ended = [
-        run for one in measured.repos for run in one.runs if run.status == "ended" and run.sizes["checkouts"]
+        run for one in usage_.repos for run in one.runs if run.status == "ended" and run.sizes["checkouts"]
     ]
     for run in ended:
         kept = (
@@ -197,11 +197,11 @@ def _leftovers(app: App) -> Iterator[Line]:
             f"ended run {run.run} holds {kept}",
             cure if run.kept_checkout else "flyball prune",
         )
-    stray = forgotten(app, measured.unknown) if measured.unknown else []
+    stray = forgotten(app, usage_.unknown) if usage_.unknown else []
     if stray:
         names = first_few([path.name for path in stray])
         yield Line("leftovers", "warn", f"of removed runs: {names}", "flyball prune --yes")
-    for one in measured.repos:
+    for one in usage_.repos:
         if one.problem:
             yield Line(
                 "repository",
@@ -219,8 +219,8 @@ def _leftovers(app: App) -> Iterator[Line]:
 def _settings(app: App, repo: Path) -> Iterator[Line]:
     loaded = load(repo, app.env)
     settings = loaded.settings()
-    asked = trust.needs(loaded, tracked_files(repo), loaded.machine, policy=loosened)
-    if trust.untrusted(asked, loaded, repo, trust.TrustStore(app.state_dir)):
+    needs = trust.needs(loaded, tracked_files(repo), loaded.machine, policy=loosened)
+    if trust.untrusted(needs, loaded, repo, trust.TrustStore(app.state_dir)):
         yield Line("settings", "warn", "this repository's settings are not trusted yet", "flyball trust")
     elif not settings.proof:
         yield Line("settings", "warn", "no proof command, so runs end unproven", "flyball init")
@@ -229,9 +229,9 @@ def _settings(app: App, repo: Path) -> Iterator[Line]:
 
 
 def _branches(app: App, repo: Path) -> Iterator[Line]:
-    known = {row.run for row in app.journal.rows(repo=str(repo))} if app.dirs.journal.exists() else set[str]()
+    runs = {row.run for row in app.journal.rows(repo=str(repo))} if app.dirs.journal.exists() else set[str]()
     branches = run_branches(repo)
-    orphans = [branch.name for branch in branches if branch.run not in known]
+    orphans = [branch.name for branch in branches if branch.run not in runs]
     if orphans:
         cure = f"git branch -d {orphans[0]}  (-D if it is not merged and not wanted)"
         yield Line("branches", "warn", f"these belong to no run in the journal: {first_few(orphans)}", cure)

@@ -101,9 +101,9 @@ class _Server(ThreadingHTTPServer):
     reply_to: Answer
     error: Error
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *arguments: Any) -> None:
         self._open: dict[socket.socket, float] = {}  # -> when it must be over
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if len(self._open) >= CONNECTIONS_MOST:

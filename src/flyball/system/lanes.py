@@ -101,11 +101,11 @@ class Lanes:
 
     def outdated(self) -> dict[str, list[str]]:
         """Lane -> the settings with which it began that are other ones now. What is `up`'s own is always as it is now."""
-        named = {row.field: key for key, row in KEYS.items()}
+        keys = {row.field: key for key, row in KEYS.items()}
         fields = [name for name in Settings.__struct_fields__ if name not in OWN]
         return {
             run.id: [
-                named.get(name, name.removesuffix("_us"))
+                keys.get(name, name.removesuffix("_us"))
                 for name in fields
                 if getattr(run.settings, name) != getattr(self.settings, name)
             ]
@@ -126,9 +126,9 @@ class Lanes:
         self.checked = self.app.clock.now()
         if self.app.dirs.is_prune_due(self.checked):
             prune_daily(self.app)
-        found = mismatches(self.app, self.repo.root, self.runs, self.seen)
-        news = [one for one in found if one not in self.known]
-        self.known = set(found)
+        mismatches_ = mismatches(self.app, self.repo.root, self.runs, self.seen)
+        news = [one for one in mismatches_ if one not in self.known]
+        self.known = set(mismatches_)
         for lane in self.lanes:
             about = [one for one in news if one.run in ("", lane)]
             if about:
@@ -151,12 +151,12 @@ class Lanes:
             self.look()
         self._fire()
         self._ask_forge()
-        found = backlog(self._honest())
-        waiting = ready(found, self.outcomes() | met(self.app, found, self.seen))
+        backlog_ = backlog(self._honest())
+        waiting = ready(backlog_, self.outcomes() | met(self.app, backlog_, self.seen))
         if self._hand_over() or self._make_room() or self._wake_stranded(waiting):
             return True
         try:
-            return self._give(found, waiting[0]) if waiting else False
+            return self._give(backlog_, waiting[0]) if waiting else False
         except WorkspaceError as problem:  # the task stays in the backlog
             return self._unusable(Mismatch("", str(problem), grave=True))
 
@@ -206,7 +206,7 @@ class Lanes:
     def _honest(self) -> list[Message]:
         return [message for message in self.app.journal.mail(self.box) if not self.app.seals.fault(message)]
 
-    def _give(self, found: Backlog, ticket: Ticket) -> bool:
+    def _give(self, backlog_: Backlog, ticket: Ticket) -> bool:
         runs = self.runs
         way = next((run for run in runs if makes_way(run) and outranks(run, ticket.trigger)), None)
         free = next((run for run in runs if listens(run)), None)
@@ -214,7 +214,7 @@ class Lanes:
         lane = way or (free if len(busy) < self.parallel else None)
         if lane is not None:
             trigger = self._placed(ticket.trigger)
-            self.supervisor.give(lane.id, trigger, self.box, (*ticket.messages, *found.spent))
+            self.supervisor.give(lane.id, trigger, self.box, (*ticket.messages, *backlog_.spent))
             return True
         less = [run for run in busy if outranks(run, ticket.trigger) and not run.asked]
         if less and len(busy) >= self.parallel:
@@ -238,15 +238,18 @@ class Lanes:
         has not landed yet."""
         repo = inspect_repo(self.repo.root)
         commit = trigger.commit or repo.head
-        done = self.outcomes() | met(self.app, backlog(self._honest()), self.seen)
+        outcomes = self.outcomes() | met(self.app, backlog(self._honest()), self.seen)
         for name in trigger.after:
-            made = done.get(name, "").partition(" ")[2]
-            if made and repo.git.ask("merge-base", "--is-ancestor", made, commit, ok=(0, 1, 128)).code == 1:
-                commit = made
+            outcome = outcomes.get(name, "").partition(" ")[2]
+            if (
+                outcome
+                and repo.git.ask("merge-base", "--is-ancestor", outcome, commit, ok=(0, 1, 128)).code == 1
+            ):
+                commit = outcome
         tree = repo.git.line("rev-parse", f"{commit}^{{tree}}")
         if trigger.head:
-            tried = forge_watch.tried(trigger, tasks.started(self.app, self.repo.root))
-            trigger = replace(trigger, tried=tried)
+            was_tried = forge_watch.tried(trigger, tasks.started(self.app, self.repo.root))
+            trigger = replace(trigger, tried=was_tried)
         return replace(trigger, commit=commit, tree=tree)
 
     # ---- the forge ----
@@ -255,22 +258,22 @@ class Lanes:
         """New issues and red CI become tasks. What could not be read is said once, and changes nothing."""
         if self.forge is None or not self.lanes:
             return
-        found = self.app.backlog(self.repo.root)
-        self.forge.want(forge_watch.wanted(self.settings, self.repo, found))
-        seen = self.forge.news()
-        if seen is None:
+        backlog_ = self.app.backlog(self.repo.root)
+        self.forge.want(forge_watch.wanted(self.settings, self.repo, backlog_))
+        state = self.forge.news()
+        if state is None:
             return
-        if seen.problem and seen.problem != self.seen.problem:
-            self.supervisor.report(self.lanes[0], (seen.problem,), grave=False)
-            self.known.add(Mismatch("", seen.problem))
-        self.seen = seen
-        red = forge_watch.repairs(self.repo.root, seen)
-        if not seen.tasks and not red:
+        if state.problem and state.problem != self.seen.problem:
+            self.supervisor.report(self.lanes[0], (state.problem,), grave=False)
+            self.known.add(Mismatch("", state.problem))
+        self.seen = state
+        red = forge_watch.repairs(self.repo.root, state)
+        if not state.tasks and not red:
             return
         started = tasks.started(self.app, self.repo.root)
-        known = {one.id for one in found.tickets} | started.keys()
-        for trigger in (*(seen.tasks or ()), *(forge_watch.still_red(one, started) for one in red)):
-            if trigger.ticket not in known:
+        ids = {one.id for one in backlog_.tickets} | started.keys()
+        for trigger in (*(state.tasks or ()), *(forge_watch.still_red(one, started) for one in red)):
+            if trigger.ticket not in ids:
                 self.app.leave(self.repo.root, trigger, "github")
 
     # ---- the clock ----

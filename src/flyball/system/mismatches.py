@@ -36,40 +36,40 @@ class Mismatch(Struct, frozen=True):
     grave: bool = False
 
 
-def mismatches(app: App, root: Path, lanes: list[Run], seen: ForgeState = NOTHING) -> list[Mismatch]:
+def mismatches(app: App, root: Path, lanes: list[Run], state: ForgeState = NOTHING) -> list[Mismatch]:
     """What does not fit together now, in this repository and on GitHub."""
     try:
         repo = inspect_repo(root)
     except WorkspaceError as problem:
         return [Mismatch("", str(problem), grave=True)]
-    found = [
+    lines = [
         Mismatch("", f"{name} was edited by hand. The edit is kept in a copy next to it and has no effect.")
         for name in drift(str(root))
     ]
-    found += _on_github(app, root, seen)
+    lines += _on_github(app, root, state)
     for run in lanes:
         if run.status != "ended":
-            found += [
+            lines += [
                 *_in_git(repo, run),
                 *_below(app, run),
                 *_plan(app, root, run),
                 *_limits(run),
                 *_asked(app, run),
             ]
-    return found
+    return lines
 
 
-def _on_github(app: App, root: Path, seen: ForgeState) -> Iterator[Mismatch]:
+def _on_github(app: App, root: Path, state: ForgeState) -> Iterator[Mismatch]:
     """Pull requests and CI against the journal; tasks against what they wait for."""
-    if seen.problem:
-        yield Mismatch("", seen.problem)
-    for one in seen.proposed:
+    if state.problem:
+        yield Mismatch("", state.problem)
+    for one in state.proposed:
         yield from (Mismatch("", text) for text in _proposed(app, root, one))
-    found = app.backlog(root)
-    for ticket in found.tickets:
+    backlog = app.backlog(root)
+    for ticket in backlog.tickets:
         yield from (Mismatch("", text) for text in never(app, ticket))
         number = ticket.id.removeprefix("GH")
-        if number.isdecimal() and seen.states.get(int(number)) == "closed":
+        if number.isdecimal() and state.states.get(int(number)) == "closed":
             text = f"Issue #{number} was closed, and {ticket.id} still waits. Cancel it with `flyball task cancel {ticket.id}`."
             yield Mismatch("", text)
 
@@ -134,10 +134,10 @@ def _plan(app: App, root: Path, run: Run) -> Iterator[Mismatch]:
     if raise_to(cast("Tier", plan.tier), tier) != plan.tier:
         text = f"The plan was {plan.tier} and is {tier} by the current rules: {why[0]}"
         yield Mismatch(run.id, text, grave=needs_approval(tier) and not run.plan.approved)
-    begun = [row for row in app.journal.rows(parent=run.id) if row.created_at >= run.entered_at]
-    spent = sum(row.cost_uusd for row in begun) if run.here.act == "run" else 0
-    if spent > plan.cost_uusd > 0:
-        text = f"The plan has cost {dollars(spent)}; the estimate was {dollars(plan.cost_uusd)}. It continues within the budget."
+    started = [row for row in app.journal.rows(parent=run.id) if row.created_at >= run.entered_at]
+    cost = sum(row.cost_uusd for row in started) if run.here.act == "run" else 0
+    if cost > plan.cost_uusd > 0:
+        text = f"The plan has cost {dollars(cost)}; the estimate was {dollars(plan.cost_uusd)}. It continues within the budget."
         yield Mismatch(run.id, text)
 
 

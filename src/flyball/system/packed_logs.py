@@ -24,19 +24,19 @@ def pack(folder: RunDir, acts: list[Path]) -> None:
     logs = {str(file.relative_to(act.parent)): file for act in acts for file in files_below(act)}
     if folder.driver_log.is_file():
         logs["driver.log"] = folder.driver_log
-    kept = dict(_members(folder.logs))
-    if logs.keys() - kept.keys():
+    members = dict(_members(folder.logs))
+    if logs.keys() - members.keys():
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(folder.logs, _archive(kept, logs))
+        write_whole(folder.logs, _archive(members, logs))
     for path in (*acts, folder.driver_log):
         remove(path)
 
 
-def _archive(kept: dict[str, bytes], logs: dict[str, Path]) -> bytes:
+def _archive(members: dict[str, bytes], logs: dict[str, Path]) -> bytes:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz", compresslevel=6) as archive:
-        for name in sorted(kept.keys() | logs.keys()):
-            content = kept[name] if name in kept else _capped(logs[name])
+        for name in sorted(members.keys() | logs.keys()):
+            content = members[name] if name in members else _capped(logs[name])
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -74,9 +74,9 @@ def act_files(records: Records, key: str) -> dict[str, bytes]:
         return {str(file.relative_to(folder)): file.read_bytes() for file in files_below(folder)}
     for run_id in _line(records, key.rpartition("-")[0]):
         inside = [(name.partition("/"), data) for name, data in _members(records.dirs.run(run_id).logs)]
-        found = {path: data for (act, _, path), data in inside if act == key}
-        if found:
-            return found
+        files = {path: data for (act, _, path), data in inside if act == key}
+        if files:
+            return files
     return {}
 
 

@@ -68,14 +68,14 @@ def due(runs: Iterable[RunUsage], keep: Retention, now: int) -> list[Removal]:
     """What is to go of one repository's runs, oldest first."""
     ended = sorted((run for run in runs if run.status == "ended"), key=lambda run: run.since)
     removals: list[Removal] = []
-    left = sum(run.total for run in ended)
+    total = sum(run.total for run in ended)
     for run in ended:
         age = now - run.since
-        too_much = keep.size_mb is not None and left > keep.size_mb * MB
+        too_much = keep.size_mb is not None and total > keep.size_mb * MB
         removal = _by_age(run, keep, age) or (_by_size(run, keep) if too_much and run.top_ended else None)
         if removal:
             removals.append(removal)
-            left -= removal.bytes
+            total -= removal.bytes
     return removals
 
 
@@ -125,17 +125,17 @@ class Plan(Struct, frozen=True):
 def plan(app: App, sets: Sequence[str] = (), repo: str | None = None, *, auto: bool = False) -> Plan:
     """Each repository by its own settings; with `auto`, only those that may be pruned unasked."""
     load(None, app.env, sets)  # a setting that cannot be read is refused, not skipped
-    measured = usage(app, repo)
+    usage_ = usage(app, repo)
     removals: list[Removal] = []
     problems: list[str] = []
-    for one in measured.repos:
+    for one in usage_.repos:
         try:
             keep = retention_of(app, one.repo, sets)
         except FlyballError as problem:
             problems.append(f"The runs of {one.repo} were skipped: {problem}")
             continue
         removals += due(one.runs, keep, app.clock.now()) if keep.auto or not auto else []
-    return Plan(measured, removals, problems)
+    return Plan(usage_, removals, problems)
 
 
 def retention_of(app: App, repo: str, sets: Sequence[str] = ()) -> Retention:
@@ -144,8 +144,8 @@ def retention_of(app: App, repo: str, sets: Sequence[str] = ()) -> Retention:
     if not repo or not root.is_dir():
         return load(None, app.env, sets).settings().retention
     loaded = load(root, app.env, sets)
-    asked = [need for need in trust.needs(loaded, tracked_files(root)) if need.key.startswith("retention.")]
-    if trust.untrusted(asked, loaded, root, trust.TrustStore(app.state_dir)):
+    needs = [need for need in trust.needs(loaded, tracked_files(root)) if need.key.startswith("retention.")]
+    if trust.untrusted(needs, loaded, root, trust.TrustStore(app.state_dir)):
         loaded = load(None, app.env, sets)
     return loaded.settings().retention
 
@@ -295,9 +295,9 @@ def _forget(app: App, run: RunUsage) -> None:
 
 def _places(app: App, runs: Sequence[str]) -> list[Path]:
     acts = app.dirs.acts.iterdir() if app.dirs.acts.is_dir() else ()
-    gone = set(runs)
+    ids = set(runs)
     return [
-        *(path for path in acts if path.name.rpartition("-")[0] in gone),
+        *(path for path in acts if path.name.rpartition("-")[0] in ids),
         *(app.dirs.run(run).path for run in runs),
         *(app.state_dir / "seals" / run for run in runs),
     ]

@@ -113,11 +113,11 @@ def facts_of_task(row: Row) -> dict[str, Any]:
 
 def started(app: App, repo: Path) -> dict[str, str]:
     """Ticket -> what became of it or does now, of those that a lane has taken."""
-    taken: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for row in app.journal.rows(repo=str(repo), machine="cto"):
         plan = app.read(row.run).plan
-        taken |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
+        outcomes |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
         for one in (plan, *plan.waiting):
             if one.trigger and one.trigger.ticket:
-                taken[one.trigger.ticket] = "active" if one is plan else "interrupted"
-    return taken
+                outcomes[one.trigger.ticket] = "active" if one is plan else "interrupted"
+    return outcomes

@@ -111,13 +111,13 @@ class Webhook:
             raise Refused(401, "The token is missing or wrong.")
         if name:
             return self._task(name)
-        asked = {key: values[-1] for key, values in parse_qs(query).items()}
-        if set(asked) - {"state", "stuck", "failing"}:
+        fields = {key: values[-1] for key, values in parse_qs(query).items()}
+        if set(fields) - {"state", "stuck", "failing"}:
             raise Refused(400, "Use state=NAME, stuck=1 or failing=1.")
         app = App(self.env)
         try:
             rows, waits = tasks.listing(
-                app, self.repo, asked.get("state"), "stuck" in asked, "failing" in asked
+                app, self.repo, fields.get("state"), "stuck" in fields, "failing" in fields
             )
         finally:
             app.close()

@@ -63,8 +63,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def _row(word: HookCall) -> dict[str, Any]:
-    named = {"moment": word.moment, "event": word.event[:NAME_MOST], "tool": word.tool[:TOOL_MOST]}
-    return {**named, "input": shortened(word.asked, INPUT_MOST), "call": word.call[:NAME_MOST]}
+    fields = {"moment": word.moment, "event": word.event[:NAME_MOST], "tool": word.tool[:TOOL_MOST]}
+    return {**fields, "input": shortened(word.asked, INPUT_MOST), "call": word.call[:NAME_MOST]}
 
 
 class ActRecord:
@@ -121,8 +121,8 @@ def _paired(rows: list[dict[str, Any]], late: bool) -> list[Pair]:
     for row in reversed(rows):
         if row.get("moment") == "post":
             came.setdefault(_which(row), []).append(row)
-    asked = [row for row in rows if row.get("moment") == "pre"]
-    return [(row, _next(came, row) if row.get("verdict") == "allow" else {}, late) for row in asked]
+    requests = [row for row in rows if row.get("moment") == "pre"]
+    return [(row, _next(came, row) if row.get("verdict") == "allow" else {}, late) for row in requests]
 
 
 def _which(row: dict[str, Any]) -> tuple[str, ...]:
@@ -131,8 +131,8 @@ def _which(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _next(came: dict[tuple[str, ...], list[dict[str, Any]]], row: dict[str, Any]) -> dict[str, Any]:
-    left = came.get(_which(row))
-    return left.pop() if left else {}
+    remaining = came.get(_which(row))
+    return remaining.pop() if remaining else {}
 
 
 def _action(row: dict[str, Any], after: dict[str, Any], late: bool) -> Action:
@@ -155,5 +155,5 @@ def _bounded(pairs: list[Pair]) -> list[Pair]:
     refused = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") != "allow"][-ACTIONS_MOST:]
     passed = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") == "allow"]
     room = ACTIONS_MOST - len(refused)
-    kept = sorted({*refused, *(passed[-room:] if room else ())})
-    return [pairs[n] for n in kept]
+    chosen = sorted({*refused, *(passed[-room:] if room else ())})
+    return [pairs[n] for n in chosen]

@@ -72,15 +72,15 @@ def read(data: bytes, agent: str, moment: str) -> HookCall:
     expected = PRE if moment == "pre" else POST if moment == "post" else ()
     if expected and event not in expected:
         raise BadPayload(f"unexpected event '{event}'")
-    given = row.get("tool_input", {})
-    if moment == "pre" and (not isinstance(given, dict) or not isinstance(row.get("tool_name"), str)):
+    input_ = row.get("tool_input", {})
+    if moment == "pre" and (not isinstance(input_, dict) or not isinstance(row.get("tool_name"), str)):
         raise BadPayload("no tool name or input")
     return HookCall(
         agent=agent,
         event=event,
         moment="pre" if moment == "pre" else "post" if moment == "post" else "note",
         tool=str(row.get("tool_name", "")),
-        input=cast("dict[str, Any]", given) if isinstance(given, dict) else {},
+        input=cast("dict[str, Any]", input_) if isinstance(input_, dict) else {},
         call=str(row.get("tool_use_id", "")),
         cwd=str(row.get("cwd", "")),
         session=str(row.get("session_id", "")),

@@ -176,11 +176,11 @@ def _by_itself(data: bytes, moment: str, agent: str, payload: bytes) -> "tuple[i
     import json
 
     gc.disable()  # a fifth of the time, and nothing here lives long
-    given = json.loads(data)
-    for place in given["imports"]:
-        if (place + "/").startswith(given["workspace"] + "/") and given["confined"]:
+    content = json.loads(data)
+    for place in content["imports"]:
+        if (place + "/").startswith(content["workspace"] + "/") and content["confined"]:
             raise ValueError("the guard's own code is in a place that the agent can write to")
-    sys.path[:0] = given["imports"]
+    sys.path[:0] = content["imports"]
     _load_grammar()
     from flyball.agents.hooks.without_driver import rule
 

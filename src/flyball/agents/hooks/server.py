@@ -124,9 +124,9 @@ class HookServer:
             return Reply()
         return self._ruled(word)
 
-    def ask(self, tool: str, given: dict[str, Any], call: str = "", cwd: str = "") -> Answer:
+    def ask(self, tool: str, input_: dict[str, Any], call: str = "", cwd: str = "") -> Answer:
         """The same for a call that is asked about over the agent's protocol."""
-        row = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given, "tool_use_id": call}
+        row = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input_, "tool_use_id": call}
         payload = json.dumps({**row, "cwd": cwd or self.brief.workspace}).encode("utf-8", "replace")
         reply = self.answer("pre", "acp", payload)
         return Answer(reply.code == 0, reply.err.strip())
@@ -196,10 +196,10 @@ def asked(line: socket.socket, until: float) -> tuple[str, str, bytes]:
 
 
 def _some(line: socket.socket, until: float) -> bytes:
-    left = until - time.monotonic()
-    if left <= 0:
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError("the request was not complete in time")
-    line.settimeout(left)
+    line.settimeout(remaining)
     data = line.recv(1 << 16)
     if not data:
         raise ValueError("the connection was closed in the middle of the request")

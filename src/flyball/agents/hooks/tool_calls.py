@@ -51,11 +51,11 @@ def _judged(call: HookCall, brief: Brief, real: Real) -> Verdict:
     if _is_too_much(what, call):
         reason = "This call is too large to check. Split it into smaller steps."
         return Verdict("deny", "too-much", reason)
-    named = _named(call.tool, brief)
+    rule = _named(call.tool, brief)
     verdict = _of_kind(what, call, brief, real)
-    if named and named.verdict == "allow":
-        return named if what.kind in ("network", "unknown") else verdict
-    return worst([named, verdict]) if named else verdict
+    if rule and rule.verdict == "allow":
+        return rule if what.kind in ("network", "unknown") else verdict
+    return worst([rule, verdict]) if rule else verdict
 
 
 def _is_too_much(what: ToolUse, call: HookCall) -> bool:

@@ -81,58 +81,58 @@ WHERE = ("file_path", "notebook_path", "path", "absolute_path")
 FROM = ("dir_path", "directory", "workdir", "cwd")
 
 
-def tool_use(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
+def tool_use(tool: str, input_: dict[str, Any], cwd: str) -> ToolUse:
     """What the call does. A known tool with unexpected input is odd."""
     try:
-        return _known(tool, given, cwd)
+        return _known(tool, input_, cwd)
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
         return ToolUse(kind="odd")
 
 
-def _known(tool: str, given: dict[str, Any], cwd: str) -> ToolUse:
+def _known(tool: str, input_: dict[str, Any], cwd: str) -> ToolUse:
     if tool in COMMANDS:
-        beside = next((why for name, why in BESIDE.items() if given.get(name) not in NOTHING), "")
-        return ToolUse(kind="command", command=_only(given, LINE), cwd=_cwd(given, cwd), beside=beside)
+        beside = next((why for name, why in BESIDE.items() if input_.get(name) not in NOTHING), "")
+        return ToolUse(kind="command", command=_only(input_, LINE), cwd=_cwd(input_, cwd), beside=beside)
     if tool in WRITERS or tool in EDITORS:
-        writes = tuple(Write(path, "modify", _text(given)) for path in _named(given, WHERE))
+        writes = tuple(Write(path, "modify", _text(input_)) for path in _named(input_, WHERE))
         return ToolUse(kind="edit" if writes else "odd", writes=writes, cwd=cwd)
     if tool in PATCHES:
-        return ToolUse(kind="edit", writes=_patched(_only(given, PATCH)), cwd=cwd)
+        return ToolUse(kind="edit", writes=_patched(_only(input_, PATCH)), cwd=cwd)
     if tool in READERS:
-        return ToolUse(kind="read", paths=_paths(given, (*READERS[tool], *WHERE)), cwd=cwd)
+        return ToolUse(kind="read", paths=_paths(input_, (*READERS[tool], *WHERE)), cwd=cwd)
     plain = tool in PLAIN or tool in REPORTS
     return ToolUse(kind="network" if tool in NETWORK else "plain" if plain else "unknown")
 
 
-def _only(given: dict[str, Any], names: tuple[str, ...]) -> str:
+def _only(input_: dict[str, Any], names: tuple[str, ...]) -> str:
     """The text under one of these names. Under two of them it is unclear which one counts."""
-    (value,) = (given[name] for name in names if given.get(name) is not None)
+    (value,) = (input_[name] for name in names if input_.get(name) is not None)
     if not isinstance(value, str):
         raise TypeError("the input is not a single text")
     return value
 
 
-def _named(given: dict[str, Any], names: tuple[str, ...]) -> list[str]:
+def _named(input_: dict[str, Any], names: tuple[str, ...]) -> list[str]:
     """Every path that the call names, whichever of them the tool goes by."""
     paths: list[str] = []
     for name in dict.fromkeys(names):
-        value: Any = given.get(name) or []
+        value: Any = input_.get(name) or []
         paths += cast("list[str]", value) if isinstance(value, list) else [value]
     if not all(isinstance(path, str) for path in cast("list[object]", paths)):
         raise TypeError("a path is not text")
     return paths
 
 
-def _cwd(given: dict[str, Any], cwd: str) -> str:
+def _cwd(input_: dict[str, Any], cwd: str) -> str:
     """Where it will run: as the call says, seen from where the agent is."""
-    inner = _only(given, FROM) if any(given.get(name) is not None for name in FROM) else ""
+    inner = _only(input_, FROM) if any(input_.get(name) is not None for name in FROM) else ""
     return inner if inner.startswith("/") or not inner else f"{cwd}/{inner}" if cwd else inner
 
 
-def _text(given: dict[str, Any]) -> str:
+def _text(input_: dict[str, Any]) -> str:
     """All that any of its words puts into the file."""
-    edits = cast("list[dict[str, Any]]", given["edits"]) if isinstance(given.get("edits"), list) else []
-    texts = [part.get(name) for part in (given, *edits) for name in ("content", "new_string", "new_source")]
+    edits = cast("list[dict[str, Any]]", input_["edits"]) if isinstance(input_.get("edits"), list) else []
+    texts = [part.get(name) for part in (input_, *edits) for name in ("content", "new_string", "new_source")]
     return "\n".join(str(text) for text in texts if text)
 
 
@@ -172,8 +172,8 @@ def _marked(line: str) -> tuple[str, str]:
     return path, op
 
 
-def _paths(given: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+def _paths(input_: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """Where it reads; nothing said means where the agent is. A pattern that climbs or is absolute counts too."""
-    pattern = str(given.get("pattern") or "")
+    pattern = str(input_.get("pattern") or "")
     climbs = pattern.startswith(("/", "~")) or ".." in pattern
-    return (*_named(given, names), *((pattern,) if climbs else ()))
+    return (*_named(input_, names), *((pattern,) if climbs else ()))

@@ -49,8 +49,8 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
 
 def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) -> None:
     """Best effort: without a disk there is no note, and the verdict still counts."""
-    named = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
-    row = {**named, "input": word.asked[:INPUT_MOST], "failed": word.failed}
+    fields = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
+    row = {**fields, "input": word.asked[:INPUT_MOST], "failed": word.failed}
     line = json.dumps({**row, "verdict": verdict, "rule": rule, "reason": reason})
     with contextlib.suppress(OSError):
         _append(brief.late, line.encode("utf-8", "replace") + b"\n")

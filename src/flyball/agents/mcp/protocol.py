@@ -64,9 +64,9 @@ def answer(payload: bytes, tools: Sequence[Tool], call: Call) -> str:
             return _failure(name, INVALID, "A request needs a method.")
 
 
-def _greeting(wanted: str) -> dict[str, Any]:
+def _greeting(version: str) -> dict[str, Any]:
     return {
-        "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
+        "protocolVersion": version if version in VERSIONS else VERSIONS[0],
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "flyball", "version": __version__},
     }

@@ -143,9 +143,9 @@ class Reports:
         self.token = token(folder)
         self._one = threading.Lock()
 
-    def reply(self, given: str, payload: bytes) -> str:
+    def reply(self, token: str, payload: bytes) -> str:
         """Answer only messages that carry the act's token."""
-        if not secrets.compare_digest(given.encode(), self.token.encode()):
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
             raise ValueError("another act's token")
         return answer(payload, tools(self.run, self.role), self.call)
 
@@ -180,9 +180,9 @@ def _checked(run: Run, role: str, report: Struct) -> tuple[Struct, str]:
     """The report as it will be used, and a sentence that says what is wrong with it."""
     match report:
         case Finish() if role == "worker":
-            given = named(report.indicators, run.settings.indicators)
+            indicators = named(report.indicators, run.settings.indicators)
             lacks = f"A claim needs {INDICATORS_MIN} different indicators that are true, of: {', '.join(INDICATORS)}."
-            return replace(report, indicators=given), "" if len(given) >= INDICATORS_MIN else lacks
+            return replace(report, indicators=indicators), "" if len(indicators) >= INDICATORS_MIN else lacks
         case Finish() if role != "author":
             return report, f"There is nothing to finish as {role}; use `outcome`."
         case Outcome():
@@ -225,25 +225,25 @@ def issue_token(folder: Path) -> str:
 
 def claim(folder: Path) -> tuple[Claim, str]:
     """All that the agent said with its tools, as one claim; and what it wants a person to approve."""
-    claimed, approval = Claim(), ""
+    claim_, approval = Claim(), ""
     for row in _rows(folder / FILE):
         report = msgspec.convert(row["arguments"], SHAPES[row["tool"]])
         match report:
             case Finish():
-                claimed = replace(claimed, finished=True, indicators=report.indicators)
+                claim_ = replace(claim_, finished=True, indicators=report.indicators)
             case Outcome(name="PASS" | "FAIL"):
-                claimed = replace(claimed, signal=report.name, outcome="", data=report.data)
+                claim_ = replace(claim_, signal=report.name, outcome="", data=report.data)
             case Outcome():
-                claimed = replace(claimed, outcome=report.name, signal="", data=report.data)
+                claim_ = replace(claim_, outcome=report.name, signal="", data=report.data)
             case Question():
-                claimed = replace(claimed, ask=report.question)
+                claim_ = replace(claim_, ask=report.question)
             case Approval():
                 approval = report.action + (f" ({report.reason})" if report.reason else "")
             case Finding():
-                claimed = replace(claimed, findings=(*claimed.findings, report))
+                claim_ = replace(claim_, findings=(*claim_.findings, report))
             case _:
                 continue
-    return claimed, approval
+    return claim_, approval
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None) -> int:
         "--proof", action="append", default=[], help="a command that proves the tree; may be repeated"
     )
     parser.add_argument("--seconds", type=float, default=300.0, help="the most time to take")
-    given = parser.parse_args(argv)
-    for row in _turn(Path.cwd(), given.role, given.proof, given.seconds):
+    arguments = parser.parse_args(argv)
+    for row in _turn(Path.cwd(), arguments.role, arguments.proof, arguments.seconds):
         emit(row)
     return 0
 

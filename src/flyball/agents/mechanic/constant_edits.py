@@ -48,11 +48,11 @@ def _numbers(scene: Scene, node: ast.Constant, value: int | float) -> Iterator[C
         else [(value / 10, 0.3), (value / 2, 0.3)]
     )
     pool = [(other, 0.45 - at * 0.01) for at, other in enumerate(scene.numbers(node))]
-    known = {repr(value), *_without_effect(scene.source.parents.get(node))}
+    excluded = {repr(value), *_without_effect(scene.source.parents.get(node))}
     for other, weight in (*near, *usual, *pool, *scaled):
-        if repr(other) in known or (minus and other < 0):
+        if repr(other) in excluded or (minus and other < 0):
             continue
-        known.add(repr(other))
+        excluded.add(repr(other))
         text = repr(other)
         yield (
             "constant",
@@ -80,11 +80,11 @@ def _strings(scene: Scene, node: ast.Constant, value: str) -> Iterator[Change]:
     if not value.isprintable() or quote not in "'\"" or text.endswith(quote * 3) or text[:1] not in "'\"rR":
         return
     raw = text[0] in "rR"
-    known = {value}
+    excluded = {value}
     for other, weight in _texts(scene, value):
-        if other in known or quote in other or (raw and other.endswith("\\")):
+        if other in excluded or quote in other or (raw and other.endswith("\\")):
             continue
-        known.add(other)
+        excluded.add(other)
         body = other if raw else other.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
         yield "constant", weight, put(scene.source, node, f"{'r' if raw else ''}{quote}{body}{quote}")
 

@@ -30,15 +30,15 @@ def edits(scenes: Iterable[Scene], scores: Scores, complaints: Collection[str] =
 
 
 def _of_a_file(scene: Scene, scores: Scores, complaints: Collection[str]) -> Iterator[Edit]:
-    known = set[tuple[Span, ...]]()
+    visited = set[tuple[Span, ...]]()
     for node in statements(scene.source.tree):
         score = scores.get(node, 0.0)
         changes = list(_changes(scene, node)) if score else []
         weights = [weight * _hint(scene, spans, complaints) for _, (_, weight, spans) in changes]
         for rank, at in enumerate(sorted(range(len(changes)), key=lambda at: -weights[at])):
             line, (kind, _, spans) = changes[at]
-            if spans not in known:
-                known.add(spans)
+            if spans not in visited:
+                visited.add(spans)
                 yield Edit(scene.source.name, line, kind, spans, weights[at] * score * CROWDED**rank)
 
 

@@ -39,7 +39,7 @@ EXIT_SIGNAL: {signal}
 
 
 def take(role: str, root: Path, search: Search, seconds: float, home: Path) -> Iterator[Json]:
-    began = time.monotonic()
+    start = time.monotonic()
     tests = search.tests()
     yield action("test", search.trials.suite.shown, _summary(tests))
     if not tests.run.tests:
@@ -55,7 +55,7 @@ def take(role: str, root: Path, search: Search, seconds: float, home: Path) -> I
             role, f"{_summary(tests)} I only repair what makes a test fail, so I changed nothing."
         )
     else:
-        yield from _work(role, root, search, tests, seconds, home, began)
+        yield from _work(role, root, search, tests, seconds, home, start)
 
 
 def cannot(role: str, why: str) -> Rows:
@@ -119,7 +119,7 @@ def _escalation(tests: Tests) -> Rows:
 
 
 def _work(
-    role: str, root: Path, search: Search, tests: Tests, seconds: float, home: Path, began: float
+    role: str, root: Path, search: Search, tests: Tests, seconds: float, home: Path, start: float
 ) -> Rows:
     memory = Memory(home / MEMORY, _digest(search, tests))
     search.skip = memory.tries
@@ -127,7 +127,7 @@ def _work(
     memory.write(search.tries, memory.repairs + bool(repair))
     if repair:
         write_repair(root, repair)
-        return _success(role, search, tests, repair, time.monotonic() - began)
+        return _success(role, search, tests, repair, time.monotonic() - start)
     return cannot(role, _failure(search, tests, seconds, memory.repairs))
 
 
@@ -171,10 +171,10 @@ def _diff(repair: Repair) -> str:
 def _failure(search: Search, tests: Tests, seconds: float, repairs: int) -> str:
     if not search.tries:
         return f"{_list(tests.failing)} They run no line of the project that I could edit. I changed nothing."
-    tried = f"I tried {_effort(search)}"
+    summary = f"I tried {_effort(search)}"
     limit = "" if search.exhausted else f" in my {seconds:.0f} s, and there are more that I did not get to"
     none = "no other than before" if repairs else "none"
-    return f"{tried}{limit}; {none} makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
+    return f"{summary}{limit}; {none} makes the failing tests pass. I changed nothing. {_list(tests.failing)}"
 
 
 def _loop_status(good: bool, progress: str, status: str, reason: str) -> str:
@@ -222,8 +222,8 @@ def _digest(search: Search, tests: Tests) -> str:
 # ---- words -----------------------------------------------------------------------------------------------------
 
 
-def action(tool: str, given: Any, result: str) -> Json:
-    return {"type": "action", "tool": tool, "input": given, "result": result}
+def action(tool: str, input_: Any, result: str) -> Json:
+    return {"type": "action", "tool": tool, "input": input_, "result": result}
 
 
 def _message(text: str) -> Json:

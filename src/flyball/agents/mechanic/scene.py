@@ -43,8 +43,8 @@ class Scene:
 
     def words(self, word: str) -> list[str]:
         """Texts of the file and its tests, the most similar first."""
-        known = [other for other in self._words if other != word]
-        return sorted(known, key=lambda other: -similar(word, other))[:WORDS_MOST]
+        others = [other for other in self._words if other != word]
+        return sorted(others, key=lambda other: -similar(word, other))[:WORDS_MOST]
 
     @cached_property
     def _words(self) -> list[str]:
@@ -114,17 +114,17 @@ class Scene:
             for node in ast.walk(self.source.tree)
             if isinstance(node, ast.ClassDef) and _is_error(node)
         ]
-        named = (name for name in names if name.endswith(("Error", "Exception")) or name in own)
-        return list(dict.fromkeys([*named, *own, *ERRORS]))
+        candidates = (name for name in names if name.endswith(("Error", "Exception")) or name in own)
+        return list(dict.fromkeys([*candidates, *own, *ERRORS]))
 
     def conditions(self, node: ast.AST) -> list[str]:
         """Conditions that could be missing: those around it in the file whose names are in scope, then simple ones."""
         names = self.names(node)
-        known = {*names, *self.functions, "len", "isinstance", "self", "None", "int", "str"}
+        excluded = {*names, *self.functions, "len", "isinstance", "self", "None", "int", "str"}
         texts = [
             self.source.text(test)
             for test in self._tests_around(node)
-            if {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} <= known
+            if {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} <= excluded
         ]
         simple = [text for name in names[:4] for text in (name, f"not {name}", f"{name} is not None")]
         return list(dict.fromkeys([*texts, *simple]))[:CONDITIONS_MOST]
@@ -140,10 +140,10 @@ class Scene:
 def local_names(place: ast.AST) -> Iterator[str]:
     """The names that a function or module binds itself, not those of functions inside it."""
     if isinstance(place, Function):
-        given = place.args
+        arguments = place.args
         yield from (
             arg.arg
-            for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+            for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
             if arg.arg not in ("self", "cls")
         )
     stack: list[ast.AST] = list(ast.iter_child_nodes(place))

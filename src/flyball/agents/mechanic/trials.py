@@ -147,9 +147,9 @@ class Trials:
             "preload": list(self.preload),
             "bounds": BOUNDS if bounded else {},
         }
-        began = time.monotonic()
+        start = time.monotonic()
         reply = self._ask(job, times.wall_s + GRACE_S)
-        return _run_of(reply, time.monotonic() - began)
+        return _run_of(reply, time.monotonic() - start)
 
     # ---- the worker
 
@@ -218,8 +218,8 @@ class Trials:
         assert self.worker is not None and self.worker.stdout is not None
         fd, data, deadline = self.worker.stdout.fileno(), b"", time.monotonic() + wall_s
         while not data.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([fd], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([fd], [], [], remaining)[0]:
                 return {}
             chunk = os.read(fd, 1 << 20)
             if not chunk:
@@ -230,28 +230,28 @@ class Trials:
 
 def _run_of(reply: dict[str, Any], took: float) -> Run:
     tests, modules = dict[str, Row](), tuple[str, ...]()
-    for given in cast("list[dict[str, Any]]", reply["rows"]):
-        if "test" in given:
-            tests[given["test"]] = _row(given)
-        modules = tuple(given.get("modules", modules))
+    for row in cast("list[dict[str, Any]]", reply["rows"]):
+        if "test" in row:
+            tests[row["test"]] = _row(row)
+        modules = tuple(row.get("modules", modules))
     return Run(tests, str(reply["ended"]), modules, took)
 
 
-def _row(given: dict[str, Any]) -> Row:
-    places = tuple((str(file), int(line)) for file, line in given.get("places", ()))
-    lines = frozenset((str(file), int(line)) for file, line in given.get("lines", ()))
+def _row(fields: dict[str, Any]) -> Row:
+    places = tuple((str(file), int(line)) for file, line in fields.get("places", ()))
+    lines = frozenset((str(file), int(line)) for file, line in fields.get("lines", ()))
     return Row(
         *(
-            str(given["test"]),
-            str(given["file"]),
-            str(given["outcome"]),
-            float(given["wall"]),
-            float(given["cpu"]),
+            str(fields["test"]),
+            str(fields["file"]),
+            str(fields["outcome"]),
+            float(fields["wall"]),
+            float(fields["cpu"]),
         ),
-        error=str(given.get("error", "")),
+        error=str(fields.get("error", "")),
         places=places,
         lines=lines,
-        loading=bool(given["loading"]),
+        loading=bool(fields["loading"]),
     )
 
 

@@ -126,8 +126,8 @@ def _read_rows(reading: int, deadline: float) -> tuple[bytes, str]:
     """`done` after the last row, `died` if the pipe closes before it, `timeout` at the deadline."""
     data = b""
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([reading], [], [], left)[0]:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not select.select([reading], [], [], remaining)[0]:
             return data, "timeout"
         chunk = os.read(reading, 1 << 16)
         data += chunk
@@ -189,9 +189,9 @@ class Report:
 
     def watch(self, loading: bool) -> None:
         """Time is limited from here on; by CPU time for loops, by the clock for waiting."""
-        known = self.limits.get("cpu_by_test", {})
+        limits = self.limits.get("cpu_by_test", {})
         usual = self.limits["cpu_s"] if not self.hung else min(AGAIN_S, self.limits["cpu_s"])
-        cpu = self.limits["load_s"] if loading else known.get(self.test, usual)
+        cpu = self.limits["load_s"] if loading else limits.get(self.test, usual)
         wall = self.limits["load_s" if loading else "test_wall_s"]
         self.armed = True
         signal.setitimer(signal.ITIMER_PROF, cpu, 0.2)
@@ -276,8 +276,8 @@ def _places(problem: BaseException | None) -> list[Place]:
     frames = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(problem.__traceback__)]
     if isinstance(problem, SyntaxError) and problem.filename:
         frames.append((problem.filename, problem.lineno or 1))
-    named = [(file, int(line)) for file, line in FRAME.findall(str(problem))]
-    return frames + named
+    places = [(file, int(line)) for file, line in FRAME.findall(str(problem))]
+    return frames + places
 
 
 # ---- pytest ----------------------------------------------------------------------------------------------------
