@@ -31,7 +31,9 @@ def private_folder(path: Path) -> None:
 
 
 def at_socket(folder: Path, name: str, use: Callable[[str], object]) -> None:
-    """Bind or connect a socket of that name. Its path is at most 104 bytes: go through an open folder where it is longer."""
+    """Bind or connect a socket of that name. A socket path has at most 104 bytes; a longer one goes through an
+    open folder.
+    """
     path = str(folder / name)
     if len(os.fsencode(path)) < 100:
         use(path)
@@ -94,7 +96,7 @@ class StateDir(Struct, frozen=True):
                 write_whole(self.path / RESERVE, os.urandom(RESERVE_BYTES), sync=False)
 
     def give_reserve(self) -> None:
-        """On a full disk nothing can be pruned: not even the journal can be opened. So a little space is given up."""
+        """Free the reserve. On a full disk nothing can be pruned, because not even the journal can be opened."""
         with contextlib.suppress(OSError):
             (self.path / RESERVE).unlink(missing_ok=True)
 
@@ -106,7 +108,7 @@ class RunDir(Struct, frozen=True):
 
     @property
     def checkout(self) -> Path:
-        """The agent's files, with a git directory that the agent may use, or wreck."""
+        """The agent's files, with a git directory that the agent may use or damage."""
         return self.path / "checkout"
 
     @property
@@ -254,7 +256,9 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def files_below(root: Path, depth_most: int = DEPTH_MOST) -> Iterator[Path]:
-    """The plain files in a folder and in those below it, in order; what is nested deeper or cannot be read is left out."""
+    """The plain files in a folder and its subfolders, in order; what is nested too deep or cannot be read is left
+    out.
+    """
     todo = [(root, 0)]
     while todo:
         folder, depth = todo.pop()
@@ -270,7 +274,7 @@ def files_below(root: Path, depth_most: int = DEPTH_MOST) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Whatever is at the path is gone, whatever its permissions; links are not followed."""
+    """Remove whatever is at the path, whatever its permissions; links are not followed."""
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -321,7 +325,7 @@ def _identity(folder: int) -> tuple[int, int]:
 
 
 def _folders_left(folder: int) -> list[str]:
-    """The folders in a folder, made ours to enter; everything else in it is removed."""
+    """The folders in a folder, with permissions that let us in; everything else in it is removed."""
     with os.scandir(folder) as entries:
         inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in inside:
@@ -341,7 +345,7 @@ def _unlink(path: Path) -> None:
 
 
 def unlock(folder: Path, *, deep: bool = True) -> None:
-    """Everything in the folder can be read and replaced by us again; links are left alone."""
+    """Make everything in the folder readable and writable for us again; links are left alone."""
     mode = os.lstat(folder).st_mode
     if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
         folder.chmod(stat.S_IMODE(mode) | 0o700)
@@ -357,7 +361,7 @@ def unlock(folder: Path, *, deep: bool = True) -> None:
 
 
 def remove_too_deep(root: Path, problem: OSError) -> None:
-    """What is nested deeper than a path can name goes, with the top folder that it is in; git could not hold it."""
+    """Remove what is nested deeper than a path can name, together with its top folder; git could not store it."""
     if problem.errno != errno.ENAMETOOLONG or not problem.filename:
         raise problem
     remove(root / Path(os.fsdecode(problem.filename)).relative_to(root).parts[0])
@@ -391,7 +395,7 @@ def paths(env: Mapping[str, str]) -> Paths:
 
 
 def _xdg(env: Mapping[str, str], name: str, default: str) -> Path:
-    """By the XDG rules a relative or empty value counts for nothing."""
+    """By the XDG rules a relative or empty value is ignored."""
     value = env.get(name, "")
     return Path(value) if value.startswith("/") else _home(env) / default
 
@@ -414,7 +418,7 @@ def _absolute(env: Mapping[str, str], name: str) -> Path | None:
 
 
 def out_folder(repo: str) -> Path | None:
-    """`.flyball/out`, if it is there and really lies in the repository."""
+    """`.flyball/out`, if it exists and is really inside the repository."""
     parts = (Path(repo, ".flyball"), Path(repo, ".flyball", "out"))
     real = bool(repo) and all(part.is_dir() and not part.is_symlink() for part in parts)
     return parts[1] if real else None

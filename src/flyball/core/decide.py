@@ -352,7 +352,7 @@ def _delivered(events: Events, act: e.Act, result: e.CommitEnded) -> None:
 def _following(events: Events, act: e.Act, result: e.AnyResult, ruling: e.Ruling | None) -> Events:
     match result:
         case _ if events.run.status == "ended":
-            again = e.Dropped(at=events.now, why="not landed")  # who wants it to land orders it again
+            again = e.Dropped(at=events.now, why="not landed")  # to land it, a person orders it again
             return events.add(again) if events.run.landing else events
         case e.TurnEnded():
             stopped = turns.stopped_by(events, act, result, ruling)

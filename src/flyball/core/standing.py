@@ -1,7 +1,7 @@
 """The rules of the standing loop (`cto`): what starts work, what a plan needs, and when child runs are stopped.
 
-A child run here has its own checkout. It is never lost: it is interrupted, together with the act that waits for it, and continued
-later by the rules or by a person's answer.
+A child run here has its own checkout. It is never lost: it is interrupted, together with the act that waits for it, and
+continued later by the rules or by a person's answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from flyball.state.fold import Events
 from flyball.state.plans import NOTHINGS, WARN_AT
 from flyball.state.run import Plan, Run
 
-SET_ASIDE = "set-aside"  # what is asked of a run that makes way for something more urgent
-REPAIRS = 1  # so often CI of a run's own branch is repaired before a person is asked
+SET_ASIDE = "set-aside"  # the request to a run that is interrupted for something more urgent
+REPAIRS = 1  # how often CI of a run's own branch is repaired before a person is asked
 
 
 # ---- triggers --------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def works(run: Run) -> bool:
 
 
 def makes_way(run: Run) -> bool:
-    """The child run has stopped at the end of its turn, because it is being interrupted."""
+    """Whether the child run has stopped at the end of its turn because it is being interrupted."""
     return run.status == "paused" and run.stop is not None and run.stop.rule == SET_ASIDE
 
 

@@ -1,11 +1,13 @@
 """How a run stops, waits or warns: its code, its evidence, the question that goes with it, and the rules that do so.
 
-When a rate limit ends a turn, another agent takes over while it lasts, or it is waited for (LOOP-5).
+When a rate limit ends a turn, another agent takes over meanwhile, or the run waits (LOOP-5).
 
-A worker's files are proved now and then, as a probe (LOOP-3): a new tree alone is progress only so long. A probe is due
-after `probe` changed turns without a proof, and once more when the files passed one and the worker neither changes them
-nor says that it is done. It is neither a turn nor a gate. Two in a row with no fewer failing tests open the circuit
-(`stalled`). Of files that passed two a person is asked: only the worker or a person says that the task is done.
+A worker's files are proved from time to time, as a probe (LOOP-3), because new trees alone count as progress only for a
+while. A probe is due after `probe` changed turns without a proof, and once more when the files passed one and
+the worker
+neither changes them nor says that it is done. A probe is neither a turn nor a gate. Two in a row with no fewer failing
+tests open the circuit (`stalled`). If the same files pass two, a person is asked: only the worker or a person says that
+the task is done.
 
 How long a run may stay in a state before somebody is told (TASK-6): at 80 % the journal says so, at 100 % people are
 notified, at 150 % it shows in the inbox. Time in state is the time since the state was entered, whatever the run's
@@ -56,7 +58,7 @@ ALIASES = {  # what people say -> the outcome of a state that asks
     "redirect": "replan",
     "answer": "answered",
 }
-WHO = "flyball"  # who answers by a default
+WHO = "flyball"  # who answers when a default is used
 INTERRUPTIONS = 5  # so many in a row ask
 NOT_SAID = (*OURS, "unproven", "third_failure", "stalled")  # outcomes that nobody can answer with
 ANOTHER_TURN = "Another turn would have started."
@@ -328,7 +330,7 @@ def candidates(run: Run, role: str) -> list[str]:
 
 
 def free_agent(run: Run, role: str, now: int) -> str:
-    """The first of them that is not rate-limited now; "" if there is none."""
+    """The first candidate that is not rate-limited now; "" if there is none."""
     return next((agent for agent in candidates(run, role) if run.tries.limited.get(agent, 0) <= now), "")
 
 
@@ -349,7 +351,7 @@ def so_far(run: Run) -> str:
 # ---- probes of a worker's files ----------------------------------------------------------------------------
 
 
-PROBE_PASSES = 2  # so many probes of the same files end the wait for a claim
+PROBE_PASSES = 2  # so many probes of the same files, and a person is asked
 ASK_TO_FINISH = (
     "Flyball ran the checks on your files as they are now, and all of them passed. If the whole task is done, say so "
     "now, in full, as described under 'How to report'. If not, continue."

@@ -1,7 +1,8 @@
-"""All movement between states: every outcome is followed here, and only this module decides a `Moved` event.
+"""All movement between states: every outcome is followed here, and only this module creates a `Moved` event.
 
 In this order: a breakpoint pauses; a failure is counted; the table names the target; a success end needs the gate;
-entering a state needs an allowance. If a limit is used up, the outcome `exhausted` goes through the same function.
+entering a state must be within its limits. If a limit is used up, the outcome `exhausted` goes through the same
+function.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def follow(
     if limit is None:
         return _enter(events, target, outcome, reason, cause)
     if outcome == "exhausted" or (limit.threshold == "0" and run.here.act == "ask"):
-        return end(events, "failure", _failed_by(cause or limit))  # even the way out is used up
+        return end(
+            events, "failure", _failed_by(cause or limit)
+        )  # even the target of `exhausted` has reached its limit
     return follow(events, "exhausted", cause=limit)
 
 

@@ -34,7 +34,7 @@ Reading = tuple[str, dict[str, Any], tuple[str, ...]]  # outcome, its data, note
 
 
 def claimable(run: Run, act: e.Act | None = None) -> list[str]:
-    """`act`: where it is over, and the run has it no more."""
+    """`act`: the act of the turn, if it is over and the run no longer has it."""
     act = act or run.act
     if act is not None and act.why == PLAN_REVIEW:
         return list(REVIEWS)
@@ -52,7 +52,7 @@ def first_outcome(run: Run) -> str:
 
 
 def fitted(run: Run, act: e.Act, result: e.AnyResult) -> e.AnyResult:
-    """The result as it is believed."""
+    """The result after checking that it fits the act."""
     match result:
         case e.TurnEnded():
             return _fitted_turn(run, act, result)
@@ -74,7 +74,7 @@ def _holds(run: Run, act: e.Act, result: e.CommitEnded) -> bool:
 
 
 def _fitted_turn(run: Run, act: e.Act, turn: e.TurnEnded) -> e.TurnEnded:
-    """Data that does not fit makes a failed turn, and the agent is told why."""
+    """Data that does not fit makes the turn a failed one, and the agent is told why."""
     if turn.verdict not in VERDICTS:
         return replace(turn, verdict="unknown", error=turn.error or f"an unknown end: {turn.verdict}")
     if turn.verdict == "turn_limit":  # an ended turn without a claim

@@ -81,7 +81,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
     table: dict[str, Any]
     settings: Settings
     task: str
-    rules: str = "1"  # left out by the first version; every later one says its own
+    rules: str = "1"  # the first version did not write it; every later one does
     parent: str = ""
     root: str = ""
     repo: str = ""
@@ -208,8 +208,8 @@ class LetterRefused(Event, frozen=True, kw_only=True):
 class Told(Event, frozen=True, kw_only=True):
     text: str
     who: str = ""
-    fingerprint: str = ""  # of the failing proof that it tells of again: the turn's error
-    host: str = ""  # that agents may reach from now on, because a person said so
+    fingerprint: str = ""  # a note that repeats a failing proof: the fingerprint of that error
+    host: str = ""  # a host that a person has just allowed
 
 
 class Asked(Event, frozen=True, kw_only=True):

@@ -230,7 +230,7 @@ def _bounded(machine: Machine) -> set[str]:
 
 
 def _walks(machine: Machine) -> list[tuple[str, str]]:
-    """The transitions that neither a limit on failures nor one on interventions bounds."""
+    """The transitions that are bounded neither by a limit on failures nor by one on interventions."""
     transitions: list[tuple[str, str]] = []
     for state in machine.states.values():
         led = {} if state.end else {**machine.anywhere, **state.on}

@@ -104,7 +104,9 @@ class Machine(Struct, frozen=True):
 
 
 def counts_as_failure(machine: Machine, state: State, outcome: str) -> bool:
-    """TASK-2: the outcome of a failed act, if the table says where a third failure leads. A person's answer is none."""
+    """TASK-2: whether the outcome is a failed act, in a table that says where a third failure leads. A person's
+    answer does not count.
+    """
     failing = outcome in FAILING and state.act not in WAITING_ACTS
     return failing and bool(machine.place(state.name, "third_failure"))
 

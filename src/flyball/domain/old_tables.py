@@ -1,6 +1,7 @@
-"""Tables in journals of rules "1". The code knew some machines and states by name then; now the table says it.
+"""Upgrade tables from journals written under rules "1", when the code knew some machines and states by name.
 
-The only place that knows a machine or a state by name. It adds the attributes that such a table did not have yet.
+Today the table says everything. This is the only place that knows a machine or a state by name: it adds the attributes
+that such a table did not have yet.
 """
 
 from __future__ import annotations

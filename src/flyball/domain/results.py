@@ -118,7 +118,7 @@ class Question(Fact, frozen=True, kw_only=True):
     default_text: str = ""  # … with these words
     deadline: int = 0  # 0: it waits for ever
     asked_at: int = 0
-    reminded: int = 0  # so often people were told again
+    reminded: int = 0  # how often people were reminded
 
 
 class Action(Fact, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class Action(Fact, frozen=True, kw_only=True):
     reason: str = ""
     result: str = ""
     failed: bool = False
-    late: bool = False  # ruled while no driver was there to see it
+    late: bool = False  # decided while no supervisor was running
 
 
 ALIVE = ("running", "waiting", "paused", "blocked")  # statuses of a run that has not ended

@@ -101,7 +101,7 @@ class CallLimits(Struct, frozen=True):
     halt: int = 600
 
 
-INDICATORS_MIN = 2  # so many different ones, at least, go with a claim to be done
+INDICATORS_MIN = 2  # how many different indicators a claim to be done needs at least
 INDICATORS = (  # what an agent may say to claim that it is done (LOOP-1); `reading.indicators` finds them
     *(
         "task complete",
@@ -139,7 +139,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     proof_repeat: int = 3  # how often a test that failed before must pass
     setup: tuple[str, ...] = ()  # run once in each new checkout
     share: tuple[str, ...] = ()  # read-only folders of the repository
-    ignore: tuple[str, ...] = ()  # patterns of files that tests write and that are no one's change
+    ignore: tuple[str, ...] = ()  # patterns of files that tests write; they are not part of a change
     write: str = "turn"  # or "loop": each write and fix of build is a loop run
     breakpoints: tuple[str, ...] = ()
     require_test_pass: bool = True
@@ -161,7 +161,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: str = "default"
     policy_hash: str = ""
     sandbox: str = "auto"  # auto | bwrap | landlock | none | required
-    processes: int = 4_096  # at once, in one act: more is no work but a fork bomb
+    processes: int = 4_096  # processes at once in one act; more is treated as a fork bomb
     network_agent: str = "model"  # none | loopback | model | all
     network_proof: str = "loopback"
     hosts: tuple[str, ...] = ()  # that agents may reach besides their model's
@@ -169,15 +169,15 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         "normal"  # or "strict": nothing is readable but the checkout, system and toolchains, and the login
     )
     notify: tuple[str, ...] = ()  # addresses for Apprise; never pinned, since they hold passwords
-    approve_uusd: int | None = 50 * DOLLAR  # a plan with a higher estimate needs a person's yes
+    approve_uusd: int | None = 50 * DOLLAR  # a plan with a higher estimate needs approval
     approve_tokens: int | None = 1_000_000
-    governance: tuple[str, ...] = ()  # files that planners must heed; their hashes are recorded
+    governance: tuple[str, ...] = ()  # files that planners must follow; their hashes are recorded
     remind_us: int = DAY  # an open question is asked again each time this much has passed
-    defaults: tuple[str, ...] = ()  # "KIND VERB after DURATION TEXT": what an unanswered question comes to
+    defaults: tuple[str, ...] = ()  # "KIND VERB after DURATION TEXT": how an unanswered question is answered
     plan_file: str = ""  # the plan file that a `task` run carries out
     parallel: int = 1  # plans that `flyball up` works on at once
     schedule: tuple[str, ...] = ()  # "MINUTE HOUR DAY MONTH WEEKDAY what is to be done"
-    health_us: int = 10 * MINUTE  # so often `flyball up` looks whether everything still fits together
+    health_us: int = 10 * MINUTE  # how often `flyball up` checks that the journal, git and GitHub agree
     webhook: str = ""  # where `flyball up` takes triggers over HTTP
     github: str = ""  # OWNER/NAME of the repository whose issues are tasks …
     github_label: str = "flyball"  # … if they have this label
@@ -199,7 +199,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 TAKES_TEXT = ("answer", "redirect")
-DEFAULTS: dict[str, tuple[str, ...]] = {  # kind of question -> what may be its answer; other kinds wait
+DEFAULTS: dict[
+    str, tuple[str, ...]
+] = {  # kind of question -> what its default answer may be; other kinds wait
     **dict.fromkeys(("approval", "evidence", "block", "permission"), ("reject",)),
     "clarification": ("answer", "redirect", "cancel"),
     "done": ("answer", "redirect", "cancel"),

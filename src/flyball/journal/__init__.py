@@ -4,8 +4,8 @@ A journal only grows: `append` adds to the end of a run or adds nothing, and wha
 Only the driver that holds a run's lease may append to it; everyone else leaves messages.
 The journal never looks inside an event: `body` is bytes to it.
 
-`flyball.journal.sqlite.SqliteJournal` keeps it in one file a user; `flyball.journal.memory.MemoryJournal`
-keeps it nowhere. `flyball.testing.journal_suite` says what any other store must do to take their place.
+`flyball.journal.sqlite.SqliteJournal` keeps it in one file for each user; `flyball.journal.memory.MemoryJournal` keeps
+it in memory only. `flyball.testing.journal_suite` is the test suite that any other store has to pass.
 """
 
 from flyball.journal.types import (

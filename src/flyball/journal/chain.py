@@ -3,11 +3,11 @@
     hash(n) = sha256(hash(n-1) ‖ tag ‖ field ‖ field …)
 
 A field is its length in eight bytes, then its bytes; a number is eight bytes, signed. So no two different
-lists of fields give the same bytes. Before the first stand 32 zero bytes.
+lists of fields give the same bytes. The first hash follows 32 zero bytes.
 
 `faults` checks a whole store, one event at a time. Three things must agree: each run's chain of events, the
-registry's chain of begun and ended runs, and the signed heads kept outside the store, which may be behind it
-and never ahead.
+registry's chain of started and ended runs, and the signed heads kept outside the store, which may be behind it
+but never ahead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def event_digest(before: bytes, run: str, seq: int, at: int, kind: str, body: by
 
 @functools.lru_cache(maxsize=1_024)
 def _event_head(name: int, sort: int) -> Packer:
-    """Everything before an event's body, packed with one call: events are hashed by the ten thousand."""
+    """Everything before an event's body, packed with one call, because tens of thousands of events are hashed."""
     return Packer(f">32s5sqqQ{name}sQ{sort}sQ")
 
 
@@ -97,7 +97,7 @@ def broken(before: bytes, after: int, entry: Entry) -> str:
 def checked(
     entries: Iterable[Entry], store: str, run: str, after: int, head: bytes, until: int
 ) -> Iterator[Entry]:
-    """The entries that follow event `after`, whose hash is `head`, at least to event `until`."""
+    """The entries after event `after`, whose hash is `head`, at least up to event `until`; each is checked."""
     for entry in entries:
         if why := broken(head, after, entry):
             raise _corrupt(store, run, why)
@@ -115,10 +115,10 @@ def _corrupt(store: str, run: str, why: str) -> Corrupt:
 
 
 class Stored(Protocol):
-    """A store laid bare: nothing is checked on the way out."""
+    """Unchecked access to everything that a store holds."""
 
     def registered(self) -> Iterator[Registered]:
-        """The registry's lines in their order."""
+        """The registry's lines, in order."""
         ...
 
     def heads(self) -> Iterator[tuple[str, int, str, bool]]:
@@ -126,7 +126,7 @@ class Stored(Protocol):
         ...
 
     def entries(self, run: str) -> Iterator[Entry]:
-        """The run's events in their order."""
+        """The run's events, in order."""
         ...
 
     def orphans(self) -> Iterator[str]:
@@ -139,7 +139,7 @@ class Stored(Protocol):
 
 
 class _Life:
-    """What the registry says of one run."""
+    """What the registry records about one run."""
 
     def __init__(self) -> None:
         self.heads: dict[str, str] = {}
@@ -153,7 +153,7 @@ Head = tuple[int, str, bool]
 
 
 def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
-    """Every fault of the store, the registry's first; with `only`, of the registry and that one run."""
+    """Every fault of the store, those of the registry first; with `only`, of the registry and that one run."""
     marks: dict[str, list[Checkpoint]] = {}
     for mark in checkpoints:
         marks.setdefault(mark.run, []).append(mark)
@@ -166,7 +166,7 @@ def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | N
 
 
 def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
-    """What belongs to nothing: events of no run, snapshots of no event."""
+    """Data without an owner: events of no run, snapshots of no event."""
     for name in stored.orphans() if only is None else ():
         yield Fault(name, 0, f"There are events of {name}, which nobody began.")
     for run, seq in stored.unbound_snapshots():
@@ -251,7 +251,7 @@ def _grave_faults(stored: Stored, run: str, head: Head | None) -> list[Fault]:
 def _chain_faults(
     stored: Stored, run: str, registry: dict[str, str], head: Head | None, marks: list[Checkpoint]
 ) -> list[Fault]:
-    """Walk the run's chain once, and hold everything that is known of it against it."""
+    """Walk the run's chain once and compare it with everything else that is known about the run."""
     last, prior = 0, ""
     positions = {mark.seq for mark in marks}
     hashes: dict[int, str] = {}
@@ -309,7 +309,7 @@ def _owed_faults(run: str, last: int, unmatched: dict[str, str]) -> Iterator[Fau
 
 
 def check_shape(write: Write) -> None:
-    """Refuse a write that cannot mean anything, before the store is touched."""
+    """Refuse a malformed write before the store is touched."""
     if not write.run or write.row.run != write.run:
         raise JournalError(
             f"A write to run '{write.run}' carries the row of '{write.row.run}'; nothing was written."
@@ -319,7 +319,7 @@ def check_shape(write: Write) -> None:
 
 
 def elsewhere(write: Write, now: int) -> Conflict:
-    """The run is not where the writer thinks."""
+    """The run is not at the event that the writer expects."""
     return Conflict(
         f"Run {write.run} is at event {now}, not at {write.after}: someone else wrote to it. "
         "Nothing was written; read it again."
@@ -327,7 +327,7 @@ def elsewhere(write: Write, now: int) -> Conflict:
 
 
 def fenced(write: Write, now: int) -> Fenced:
-    """The writer's lease is not the one in force."""
+    """The writer's lease is no longer in force."""
     holds = f"lease {now} is in force" if now else "nobody holds its lease"
     return Fenced(
         f"Run {write.run} was written to under lease {write.fence}, but {holds}. "
@@ -336,17 +336,17 @@ def fenced(write: Write, now: int) -> Fenced:
 
 
 def taken(run: str, message: int) -> Conflict:
-    """A message can be taken once, by its own run."""
+    """A message can be taken only once, and only by its own run."""
     return Conflict(f"Message {message} is no longer waiting for run {run}; nothing was written.")
 
 
 def pruned_before(run: str) -> Conflict:
-    """An id is used once, forever."""
+    """A run's id is never used again."""
     return Conflict(f"Run {run} existed before and was pruned. Use another id.")
 
 
 def held(run: str, holder: str) -> AlreadyRunning:
-    """A second driver."""
+    """Another driver has the run."""
     return AlreadyRunning(
         f"Run {run} is already running in {holder}. Follow it with `flyball watch {run}`, or stop that process first."
     )
@@ -358,7 +358,7 @@ def unknown(run: str) -> NotFound:
 
 
 def not_ended(run: str) -> JournalError:
-    """Only what is over can go."""
+    """Only an ended run can be pruned."""
     return JournalError(
         f"Run {run} has not ended, so it cannot be pruned. End it first (`flyball cancel {run}`)."
     )

@@ -1,16 +1,16 @@
 """The SQLite file of a user and the processes that share it. Errors of SQLite become messages that say what to do.
 
-A `Driver` is a process that runs runs: it has a name, a lock that ends with it, and a socket that wakes it. A lease
-in the journal names its driver; whether that one lives is told by its lock, so the runs of a killed driver can be
-taken over at once, and those of a living one never.
+A `Driver` is a process that executes runs: it has a name, a lock that it holds while it lives, and a socket that wakes
+it. A lease in the journal names its driver. The lock shows whether that driver is alive, so the runs of a killed driver
+can be taken over at once, and those of a living one never.
 
-A `Database` is one connection, used by one thread. WAL and synchronous=FULL: a commit that returned survives a power cut. Several processes share the file; a
-writer waits for the others up to `PATIENCE_MS`. Every statement is read to its end at once, so no read stays
-open across a write.
+A `Database` is one connection, used by one thread. With WAL and synchronous=FULL, a commit that returned survives a
+power cut. Several processes share the file; a writer waits for the others for up to `PATIENCE_MS`. The result of every
+statement is read completely at once, so no read stays open across a write.
 
-`SqliteStored` gives the rows as they lie in the file, unchecked, a page at a time. A row that no statement of
-ours could have written does not hide the others: it is given as far as it can be read, with `UNREADABLE` for
-its hash, which no chain bears.
+`SqliteStored` returns the rows as they are in the file, unchecked, a page at a time. A row that none of our statements
+could have written does not hide the others: what can be read of it is returned, with `UNREADABLE` as its hash, which
+never occurs in a chain.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ DRIVERS = "drivers"
 
 
 class Driver:
-    """This process as a driver. Its leases end when it is closed, or with the process."""
+    """This process as a driver. Its leases end when it is closed, or when the process ends."""
 
     def __init__(self, state_dir: Path, name: str | None = None) -> None:
         self.folder = state_dir / DRIVERS
         private_folder(self.folder)
         self.name = name or f"{os.getpid()}-{os.urandom(4).hex()}"
         self._lock = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)  # who only looks holds it for a moment
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # whoever only checks it holds it for a moment
         os.write(self._lock, namespace().encode())
         self.bell = _bell()
         self.bell.setblocking(False)
         at_socket(self.folder, f"{self.name}.bell", self.bell.bind)
 
     def hear(self) -> None:
-        """Consume every wake-up so far."""
+        """Read and discard all pending wake-ups."""
         with contextlib.suppress(BlockingIOError):
             while self.bell.recv(16):
                 pass
@@ -67,7 +67,7 @@ class Driver:
 
 
 def _bell() -> socket.socket:
-    import socket  # commands that only look need none, and start faster
+    import socket  # read-only commands do not need it, and start faster without it
 
     return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
@@ -88,14 +88,14 @@ def alive(state_dir: Path, name: str) -> bool:
 
 
 def others_at_work(state_dir: Path) -> list[str]:
-    """The names of the drivers of other processes that live."""
+    """The names of the living drivers of other processes."""
     names = sorted(lock.stem for lock in (state_dir / DRIVERS).glob("*.lock"))
     own = f"{os.getpid()}-"
     return [name for name in names if not name.startswith(own) and alive(state_dir, name)]
 
 
 def namespace() -> str:
-    """The PID namespace that this process lives in; "" where there is no such thing."""
+    """The PID namespace of this process; "" where there are none."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -103,7 +103,7 @@ def namespace() -> str:
 
 
 def namespaces(state_dir: Path) -> set[str]:
-    """Those of all drivers that live."""
+    """The PID namespaces of all living drivers."""
     names: set[str] = set()
     for lock in (state_dir / DRIVERS).glob("*.lock"):
         with contextlib.suppress(OSError):
@@ -122,7 +122,7 @@ def ring(state_dir: Path, name: str) -> bool:
         at_socket(state_dir / DRIVERS, f"{name}.bell", bell.connect)
         bell.send(b"!")
     except BlockingIOError:
-        return True  # so many wake-ups are pending that it will wake
+        return True  # enough wake-ups are pending: it will wake up
     except OSError:
         return False
     finally:
@@ -133,16 +133,16 @@ def ring(state_dir: Path, name: str) -> bool:
 # ---- drivers: the processes that run runs --------------------------------------------------------------------
 
 
-APPLICATION = 0x666C7962  # "flyb", so that another program's database is not taken for ours
+APPLICATION = 0x666C7962  # "flyb": tells our file from another program's database
 PATIENCE_MS = 30_000
 BACKUPS = "backups"
-CHECKPOINT_PAGES = 4_000  # so many in the log are carried over into the file
+CHECKPOINT_PAGES = 4_000  # pages in the log before they are copied into the file
 
 Value = None | int | float | bytes | str
 
 
 class Database:
-    """A journal's file, open and of this version."""
+    """An open journal file of this version."""
 
     def __init__(self, path: Path, vfs: str = "", checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
         self.path, self.checkpoint_pages = path, checkpoint_pages
@@ -171,7 +171,7 @@ class Database:
     def _refuse_others(self) -> None:
         tables = self.number(
             "SELECT count(*) FROM sqlite_schema"
-        )  # first: who sees tables sees whose they are
+        )  # first: a process that sees the tables also sees whose they are
         owner = self.number("PRAGMA application_id")
         if owner not in (0, APPLICATION) or (owner == 0 and tables):
             raise Corrupt(
@@ -186,7 +186,7 @@ class Database:
             )
 
     def _use_wal(self) -> None:
-        """SQLite does not wait for others here, so we do."""
+        """SQLite does not wait for other processes here, so we do."""
         until = time.monotonic() + PATIENCE_MS / 1000
         while True:
             try:
@@ -205,9 +205,10 @@ class Database:
             )
 
     def _migrate(self) -> None:
-        """Bring the tables up to this version. An older journal is copied first, and not touched under a driver.
+        """Bring the tables up to this version. An older journal is copied first, and refused while a driver uses it.
 
-        Two processes may come here at once: the second finds the first one's work done."""
+        Two processes may get here at once: the second one has nothing left to do.
+        """
         version = self.number("PRAGMA user_version")
         if version == len(_migrations()):
             return
@@ -226,7 +227,7 @@ class Database:
             raise
 
     def _refuse_drivers(self, version: int) -> None:
-        """A process of an older Flyball would continue writing to tables that are no longer there."""
+        """A process of an older Flyball would continue to write to tables that no longer exist."""
         others = others_at_work(self.path.parent)
         if others:
             pid = others[0].partition("-")[0]
@@ -236,7 +237,7 @@ class Database:
             )
 
     def _back_up(self, version: int) -> None:
-        """A whole copy beside the journal, in place before the first table is changed."""
+        """A complete copy beside the journal, finished before the first table is changed."""
         target = self.path.parent / BACKUPS / f"{self.path.stem}-version-{version}.db"
         draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
         try:
@@ -258,7 +259,7 @@ class Database:
     def ask(self, sql: str, values: Sequence[Value] = (), types: tuple[type, ...] = ()) -> list[Any]:
         """Run one statement (or a script) and return all its rows, which must be of these types.
 
-        In a damaged file a column may hold what no statement of ours could have put there.
+        In a damaged file a column may hold something that none of our statements could have written.
         """
         try:
             rows = self._connection.execute(sql, values).fetchall()
@@ -274,7 +275,7 @@ class Database:
         return rows[0][0] if rows else 0
 
     def tell(self, sql: str, values: Sequence[Value] = ()) -> int:
-        """Run one writing statement and return how many rows it changed."""
+        """Run one writing statement and return the number of rows that it changed."""
         try:
             self._connection.execute(sql, values)
             return self._connection.changes()
@@ -282,7 +283,7 @@ class Database:
             raise explained(error, self.path) from error
 
     def tell_many(self, sql: str, values: Sequence[Sequence[Value]]) -> int:
-        """Run one writing statement for each of the values; return how many rows changed in all."""
+        """Run one writing statement for each of the values; return the total number of rows changed."""
         try:
             before = self._connection.total_changes()
             self._connection.executemany(sql, values)
@@ -291,16 +292,16 @@ class Database:
             raise explained(error, self.path) from error
 
     def begin(self) -> None:
-        """Start writing, alone."""
+        """Start a write transaction."""
         self.tell("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """On return it is on the disk."""
+        """When it returns, the data is on the disk."""
         self.tell("COMMIT")
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """All reads see one instant. Inside a transaction they do already."""
+        """All reads see the same state. Inside a transaction they do so anyway."""
         if self._connection.in_transaction:
             yield
             return
@@ -311,15 +312,15 @@ class Database:
             self.rollback()
 
     def rollback(self) -> None:
-        """Forget what was begun. A transaction that SQLite has already given up is forgotten too."""
+        """Undo the transaction. It may have been rolled back by SQLite already."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-        except apsw.Error:  # the complaint that led here is the one to hear
+        except apsw.Error:  # the error that led here is the one to report
             pass
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         try:
             self._connection.close()
         except (apsw.Error, OSError) as error:
@@ -327,7 +328,7 @@ class Database:
 
 
 def _make_private(path: Path) -> None:
-    """A new file is the user's alone; SQLite gives its companions the same mode."""
+    """Only the user may read a new file; SQLite gives its -wal and -shm files the same mode."""
     try:
         private_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
@@ -342,7 +343,7 @@ def _make_private(path: Path) -> None:
 
 
 def _migrations() -> list[str]:
-    """The numbered scripts, in order."""
+    """The numbered migration scripts, in order."""
     global _scripts
     if not _scripts:
         files = sorted(Path(__file__).with_name("schema").glob("*.sql"))
@@ -354,7 +355,7 @@ _scripts: list[str] = []
 
 
 def explained(error: Exception, path: Path) -> JournalError:
-    """The sentence for what SQLite or the system said."""
+    """The message for an error of SQLite or of the system."""
     for kind, (blame, sentence) in _SENTENCES.items():
         if isinstance(error, kind):
             return blame(sentence.format(path=path, why=str(error).rstrip(".")))
@@ -375,9 +376,9 @@ _SENTENCES: dict[type[Exception], tuple[type[JournalError], str]] = {
     apsw.CorruptError: (Corrupt, _DAMAGED),
     UnicodeDecodeError: (Corrupt, _DAMAGED),
     apsw.SchemaChangeError: (Corrupt, _DAMAGED),
-    apsw.SQLError: (Corrupt, _DAMAGED),  # our statements fit our schema, so the schema is not ours any more
+    apsw.SQLError: (Corrupt, _DAMAGED),  # our statements fit our schema, so the schema must have been changed
     apsw.MismatchError: (Corrupt, _DAMAGED),
-    apsw.ConstraintError: (Corrupt, _DAMAGED),  # the place of the next event is taken already
+    apsw.ConstraintError: (Corrupt, _DAMAGED),  # another process has written the next event already
     apsw.FullError: (
         JournalError,
         "The disk that holds {path} is full; nothing was written. Free some space, then try again.",
@@ -406,7 +407,7 @@ _LEAST = -(1 << 63)
 
 
 class _Wanted(NamedTuple):
-    """What is read: the columns (the first is the key), their types, from where."""
+    """What to read: the columns (the first is the key), their types, and the table."""
 
     columns: tuple[str, ...]
     types: tuple[type, ...]
@@ -428,13 +429,13 @@ _SNAPSHOTS = _Wanted(
 
 
 class SqliteStored:
-    """What the auditor reads."""
+    """What an audit reads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def registered(self) -> Iterator[Registered]:
-        """The registry's lines in their order."""
+        """The registry's lines, in order."""
         for good, (n, kind, run, head, at, digest) in self._rows(_REGISTRY, _LEAST):
             yield Registered(n, kind, run, head.hex(), at, digest.hex() if good else UNREADABLE)
 
@@ -450,7 +451,7 @@ class SqliteStored:
         return self.entries_of(rows[0][0], run) if rows else iter(())
 
     def entries_of(self, n: int, run: str, after: int = 0) -> Iterator[Entry]:
-        """The events after `after` of the run whose number is `n`."""
+        """The events after `after`, of the run with number `n`."""
         first, end = n * SEQS, (n + 1) * SEQS
         for good, (key, at, kind, body, digest) in self._rows(_EVENTS, first + after, end):
             yield Entry(run, key - first, at, kind, body, digest.hex() if good else UNREADABLE)
@@ -461,7 +462,7 @@ class SqliteStored:
         return rows[0][0] if rows else b""
 
     def orphans(self) -> Iterator[str]:
-        """Hop from run number to run number; name those that neither a row nor the registry knows."""
+        """Jump from run number to run number; name those that neither a row nor the registry knows."""
         condition = (
             "SELECT 1 FROM run WHERE n = ? UNION ALL SELECT 1 FROM registry WHERE n = ? AND kind = 'began'"
         )
@@ -477,7 +478,7 @@ class SqliteStored:
             last = (n + 1) * SEQS - 1
 
     def unbound_snapshots(self) -> Iterator[tuple[str, int]]:
-        """The snapshots that are not bound to their events any more."""
+        """The snapshots that are no longer bound to their events."""
         for good, (n, run, seq, rules, body, digest) in self._rows(_SNAPSHOTS, _LEAST):
             if not good or digest != snapshot_digest(run, seq, self.hash_at(n, seq), rules, body):
                 yield run, seq
@@ -485,7 +486,7 @@ class SqliteStored:
     # Pages.
 
     def _rows(self, query: _Wanted, last: int, *values: int) -> Iterator[tuple[bool, Any]]:
-        """The rows after `last`, and whether each is as our statements write them."""
+        """The rows after `last`, each with whether our statements could have written it."""
         while page := self._page(query, last, values):
             yield from page
             last = page[-1][1][0]
@@ -503,11 +504,11 @@ class SqliteStored:
         return page
 
     def _out_of_order(self) -> Corrupt:
-        """In a damaged file rows may not come in order, and paging would never end."""
+        """In a damaged file rows may be out of order, and paging would never end."""
         return Corrupt(f"{self._database.path} is damaged (its rows are out of order). Restore a backup.")
 
     def _one_by_one(self, query: _Wanted, last: int, values: tuple[int, ...]) -> list[tuple[bool, Any]]:
-        """Every column as bytes: what is of the right type is told apart by what SQLite calls it."""
+        """Every column as bytes; SQLite's own type names show which values have the right type."""
         bare = [f"CAST({name} AS BLOB)" for name in query.columns[1:]]
         kinds = [f"typeof({name})" for name in query.columns[1:]]
         sql = _sql((query.columns[0], *bare, *kinds), query.source)

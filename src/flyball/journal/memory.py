@@ -1,6 +1,6 @@
 """A journal in memory, for rehearsals, simulations and tests.
 
-It keeps the same chains as one on disk, and checks a whole append before it changes anything.
+It keeps the same hash chains as the one on disk, and checks a whole append before it changes anything.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,10 +55,10 @@ class MemoryJournal:
         self._messages: list[Message] = []
         self._snapshots: dict[str, tuple[Snapshot, bytes]] = {}
 
-    # Appending: first everything that can be refused, then everything that changes.
+    # Appending: first every check that may refuse, then every change.
 
     def append(self, writes: Sequence[Write]) -> list[Entry]:
-        """Write all or, raising, nothing."""
+        """Write everything, or raise and write nothing."""
         heads: dict[str, tuple[int, str]] = {}
         read_ids: set[int] = set()
         plans: list[tuple[Write, list[Entry]]] = []
@@ -121,7 +121,7 @@ class MemoryJournal:
     # Reading.
 
     def read(self, run: str, after: int = 0) -> Iterator[Entry]:
-        """The events after `after`, as many as there are now."""
+        """The events after `after` that exist now."""
         events = self._events.get(run, [])
         until = len(events)
         if after < until:
@@ -139,7 +139,7 @@ class MemoryJournal:
         return events[seq - 1].hash if 0 < seq <= len(events) else ""
 
     def finished(self, since: int) -> list[bytes]:
-        """The bodies of all acts that finished since that instant, of any run."""
+        """The bodies of all acts that have finished since then, of any run."""
         entries = (entry for events in self._events.values() for entry in events)
         matches = [entry for entry in entries if entry.kind == "ActFinished" and entry.at >= since]
         return [entry.body for entry in sorted(matches, key=lambda entry: entry.at)]
@@ -174,13 +174,13 @@ class MemoryJournal:
         return {state: states.count(state) for state in dict.fromkeys(states)}
 
     def resolve(self, prefix: str) -> list[str]:
-        """The runs whose id begins so, in order."""
+        """The runs whose id begins with the prefix, in order."""
         return sorted(run for run in self._rows if run.startswith(prefix))
 
     # Leases and mail.
 
     def acquire(self, run: str, driver: str, alive: Callable[[str], bool]) -> int:
-        """Take the lease from nobody or from the dead."""
+        """Take the lease if nobody holds it, or if its holder is dead."""
         lease = self._leases.get(run, _Lease())
         if lease.driver == driver:
             return lease.fence
@@ -190,7 +190,7 @@ class MemoryJournal:
         return lease.fence + 1
 
     def release(self, run: str, driver: str) -> None:
-        """Give the lease back. The number stays, so that the next is higher."""
+        """Give the lease back. The number stays, so that the next one is higher."""
         lease = self._leases.get(run, _Lease())
         if lease.driver == driver:
             self._leases[run] = _Lease("", lease.fence)
@@ -205,18 +205,18 @@ class MemoryJournal:
         return len(self._messages)
 
     def mail(self, run: str) -> list[Message]:
-        """The run's messages that are not taken."""
+        """The run's messages that nobody has taken."""
         return self.mail_all((run,))
 
     def mail_all(self, runs: Iterable[str]) -> list[Message]:
-        """The messages of these runs that are not taken."""
+        """The messages of these runs that nobody has taken."""
         ids = frozenset(runs)
         return [message for message in self._messages if message.run in ids and not message.taken]
 
     # Pruning and auditing.
 
     def prune(self, run: str, at: int) -> None:
-        """Drop an ended run whole; its tombstone is a line of the registry."""
+        """Delete an ended run; a line in the registry stays as a tombstone."""
         if run not in self._rows:
             raise unknown(run)
         if run not in self._ended:
@@ -242,11 +242,11 @@ class MemoryJournal:
         return iter(tuple(self._events.get(run, ())))
 
     def orphans(self) -> Iterator[str]:
-        """Events here always lie under their run's name."""
+        """Here events are always stored under their run's name."""
         return iter(())
 
     def unbound_snapshots(self) -> Iterator[tuple[str, int]]:
-        """The snapshots that are not bound to their events any more."""
+        """The snapshots that are no longer bound to their events."""
         return (
             (snapshot.run, snapshot.seq)
             for snapshot, digest in self._snapshots.values()
@@ -254,7 +254,7 @@ class MemoryJournal:
         )
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
-        """What is not as it was written."""
+        """Everything that is not as it was written."""
         return chain.faults(self, checkpoints, only)
 
     def close(self) -> None:

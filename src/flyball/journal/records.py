@@ -1,14 +1,14 @@
 """One user's records in the state directory: the journal, the signing key, the signed heads, and runs by name.
 
-Everything that only looks at runs needs no more than this. `runtime.app.App` adds what drives them.
+This is all that is needed to look at runs. `runtime.app.App` adds what executes them.
 
-Signed heads are kept outside the journal: they can be behind it, never ahead of it. So a journal that was cut
-off, rewritten or put back to an older copy is noticed: it does not know a head that was once durable. There is
-one file a run and one for the registry, replaced whole. A head is noted after its commit and written at most
-once a second a run and ten times a second in all; `flush` writes the rest. The first and the last of a run are
-written at once: a run that has gone on has a head, or somebody removed it.
+Signed heads are kept outside the journal: they can be behind it, never ahead of it. So a journal that was cut off,
+rewritten or replaced by an older copy is noticed: a head that was once durable is missing from it. There is one file
+for each run and one for the registry, always replaced as a whole. A head is noted after its commit and written at most
+once a second for each run and ten times a second in all; `flush` writes the rest. The first and the last head of a run
+are written at once: if a run that has continued has no head, somebody removed it.
 
-The cryptography library is imported when a key is first used: commands that only look do not wait for it.
+The cryptography library is imported when a key is first used, so that read-only commands do not wait for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Signer:
 
     @property
     def public_key_hex(self) -> str:
-        """The public half, which anyone may have."""
+        """The public key in hex."""
         return self._key.public_key().public_bytes_raw().hex()
 
     def sign(self, data: bytes) -> str:
@@ -67,7 +67,7 @@ class Signer:
 
 
 def verify(public_key_hex: str, data: bytes, signature: str) -> bool:
-    """Whether the holder of that key signed exactly this."""
+    """Whether the holder of that key signed exactly this data."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -80,7 +80,7 @@ def verify(public_key_hex: str, data: bytes, signature: str) -> bool:
 
 
 def load_or_create(directory: Path) -> Signer:
-    """The key in this directory. Several processes may ask for a new one at once: all get the same."""
+    """The key in this directory. Several processes may ask for a new one at once: all get the same one."""
     path = directory / KEY_FILE
     try:
         if not path.exists():
@@ -95,7 +95,9 @@ def load_or_create(directory: Path) -> Signer:
 
 
 def _refuse_loose(path: Path) -> None:
-    """A key that others may read or replace proves nothing. (Landlock cannot keep an agent from changing modes.)"""
+    """A key that others may read or replace proves nothing. (Landlock cannot stop an agent from changing file
+    modes.)
+    """
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise ConfigError(
@@ -142,7 +144,7 @@ class _Signed(msgspec.Struct, frozen=True):
 
 
 class Heads:
-    """The signed heads in one directory. Time comes in with what is noted."""
+    """The signed heads in one directory. The time comes in with each note."""
 
     def __init__(self, directory: Path, signer: Signer) -> None:
         self.directory = directory
@@ -152,13 +154,13 @@ class Heads:
         self._last_at = -PAUSE_US
 
     def note(self, run: str, seq: int, head: str, at: int, *, at_once: bool = False) -> None:
-        """Remember a head that is durable, and write it if it is time. `REGISTRY` is the registry's name."""
+        """Remember a head that is durable, and write it if it is due. `REGISTRY` is the registry's name."""
         self._waiting[run] = Checkpoint(run, seq, head, at)
         if at_once or self._due(run, at):
             self._write(self._waiting.pop(run))
 
     def note_all(self, entries: Sequence[Entry], journal: Journal) -> None:
-        """After a commit: the last event of each run. Where a run began or ended, at once, with the registry's head."""
+        """After a commit: the last event of each run. If a run began or ended: at once, with the registry's head."""
         turning = {entry.run for entry in entries if entry.kind in ("RunBegan", "Ended")}
         for entry in {entry.run: entry for entry in entries}.values():
             self.note(entry.run, entry.seq, entry.hash, entry.at, at_once=entry.run in turning)
@@ -166,13 +168,13 @@ class Heads:
             self.note(REGISTRY, *journal.registry_head(), entries[-1].at, at_once=True)
 
     def _due(self, run: str, at: int) -> bool:
-        """A clock that was set back does not hold heads up."""
+        """A clock that was set back must not delay heads."""
         if 0 <= at - self._last_at < PAUSE_US:  # nearly always
             return False
         return not 0 <= at - self._written_at.get(run, at - RUN_PAUSE_US) < RUN_PAUSE_US
 
     def flush(self) -> None:
-        """Write every head that waits: a run stops, or the process ends."""
+        """Write every head that is not written yet: a run has stopped, or the process ends."""
         while self._waiting:
             self._write(self._waiting.pop(next(iter(self._waiting))))
 
@@ -182,7 +184,7 @@ class Heads:
         self._path(run).unlink(missing_ok=True)
 
     def load(self) -> tuple[list[Checkpoint], list[Fault]]:
-        """The heads that our key signed, and a fault for each file that it did not."""
+        """The heads signed by our key, and a fault for each file that is not."""
         heads: list[Checkpoint] = []
         faults: list[Fault] = []
         for path in sorted(self.directory.glob("*.json")):
@@ -194,7 +196,7 @@ class Heads:
         return heads, faults
 
     def of(self, run: str) -> Checkpoint | None:
-        """The head of one run; None if there is none that our key signed."""
+        """The head of one run; None if there is none signed by our key."""
         return self._read(self._path(run))
 
     def rolled_back(self, run: str, journal: Journal) -> Fault | None:
@@ -211,7 +213,7 @@ class Heads:
         return Fault(run, head.seq, text)
 
     def _read(self, path: Path) -> Checkpoint | None:
-        """The head in a file, if our key signed it, byte for byte as we write it, and it lies under its own name."""
+        """The head in a file, if our key signed exactly these bytes and the file has the right name."""
         try:
             data = path.read_bytes()
             signed = msgspec.json.decode(data, type=_Signed)
@@ -224,7 +226,7 @@ class Heads:
         return signed.head if good and ours and path == self._path(signed.head.run) else None
 
     def _write(self, head: Checkpoint) -> None:
-        """A head with a higher number stays: it may be all that tells of a journal put back."""
+        """A head with a higher number stays: it may be the only evidence of a journal replaced by an older copy."""
         self._written_at[head.run] = self._last_at = head.at
         path = self._path(head.run)
         before = self._read(path)
@@ -298,7 +300,7 @@ class Records:
         """A run by its id, a unique prefix, or @last (of this repository if it has a run, else of all)."""
         if name == "@last":
             return self._last()
-        name = whole(name)  # a terminal can send anything
+        name = whole(name)  # a terminal may send any bytes
         matches = self.journal.resolve(name) if name else []
         if name in matches or len(matches) == 1:
             return name if name in matches else matches[0]
@@ -364,7 +366,9 @@ def asking(records: Records, run: Run) -> Run | None:
 
 
 def continues_with(records: Records, run: Run) -> str:
-    """The command that continues a run that is not running; lanes and the steps of their plans belong to `up`."""
+    """The command that continues a run that is not running; lanes and the steps of their plans are continued by
+    `up`.
+    """
     top = records.journal.row(run.began.root or run.id)
     of_lane = run.machine.standing or (top is not None and bool(top.parent))
     return "flyball up" if of_lane else f"flyball resume {run.began.root or run.id}"
@@ -379,7 +383,9 @@ SNAPSHOT_EVERY = 64
 
 
 def load(journal: Journal, run_id: str) -> tuple[Run, int]:
-    """A run as its events add up to now, and its place; from the last snapshot if that is still of these rules."""
+    """A run as its events add up to now, and its position; starts from the last snapshot if that was made by these
+    rules.
+    """
     snapshot = journal.latest_snapshot(run_id)
     run, seq = (thaw(snapshot.body), snapshot.seq) if snapshot and snapshot.rules == e.RULES else (None, 0)
     for entry in journal.read(run_id, seq):
@@ -401,14 +407,14 @@ class DrivenRun(Struct):
 
 
 class Messages(Struct):
-    """The messages that a run takes, and from whose mailbox if it is not its own."""
+    """The messages that a run takes, and whose mailbox they are in if it is not the run's own."""
 
     taken: list[int]
     mailbox: str = ""
 
 
 class Batch(Family):
-    """What one transaction will hold: the events of one or many runs, and the messages that they take."""
+    """What one transaction will write: events of one or many runs, and the messages that they take."""
 
     def __init__(self, driven: Mapping[str, DrivenRun]) -> None:
         super().__init__(driven)
@@ -417,7 +423,7 @@ class Batch(Family):
         self._messages: dict[str, Messages] = {}
 
     def start(self, event: e.RunBegan, fence: int) -> None:
-        """A run begins, under this lease."""
+        """A run begins, with this lease."""
         self.begin(event)
         self._new[event.run] = fence
 
@@ -433,7 +439,7 @@ class Batch(Family):
         return [self._write(name, one) for name, one in changed if one.events or name in self._messages]
 
     def after(self) -> dict[str, DrivenRun]:
-        """The runs as they are once all of it is written."""
+        """The runs as they will be once everything is written."""
         return {name: self._after(name, one) for name, one in self.changed.items()}
 
     def _after(self, run_id: str, changed: Changed) -> DrivenRun:
@@ -468,7 +474,7 @@ class Batch(Family):
 
 
 def row_of(run: Run) -> Row:
-    """The run's row for queries."""
+    """The run's row in the table of runs."""
     began = run.began
     alert = alert_time_us(run) if run.status != "ended" else 0
     return Row(
@@ -515,9 +521,9 @@ _decoder = msgspec.json.Decoder(_Finished)
 
 
 def windows(journal: Journal, now: int, since: int = 0) -> e.WindowSeen:
-    """In the last day and week, to this moment, but not before `since`.
+    """What was spent in the last day and week up to now, but not before `since`.
 
-    What a child used is counted where it was used, once.
+    What a child run used is counted once, in the child run.
     """
     day, week = e.Usage(), e.Usage()
     acts = (_decoder.decode(body) for body in journal.finished(max(now - WEEK_US, since)))

@@ -1,7 +1,7 @@
-"""The journal in one SQLite file that all of a user's processes share.
+"""The journal in one SQLite file that all processes of a user share.
 
 One transaction holds a write's events, its row, its messages, its snapshot and its lines of the registry.
-`append` takes the writes of many runs: that is the group commit, one sync for all of them.
+`append` takes the writes of many runs: this is the group commit, with one sync for all of them.
 An instance is used by the thread that made it; other processes (and threads) open their own.
 """
 
@@ -77,7 +77,7 @@ class _Pending:
 
 
 class SqliteJournal:
-    """A `Journal` in the file `path`. `vfs` names an APSW file system, which is how disks are made to fail."""
+    """A `Journal` in the file `path`. `vfs` names an APSW file system; tests use one that fails."""
 
     def __init__(self, path: Path | str, vfs: str = "", checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
         self.path = Path(path)
@@ -86,8 +86,8 @@ class SqliteJournal:
         self._places: dict[str, _Place] = {}
         self._updates: dict[tuple[bool, ...], str] = {}
 
-    # Appending. A place that is remembered is only a guess: the update names the head it expects. Who writes no
-    # event leaves the head alone, so a place is remembered for as long as the lease under which it was reached.
+    # Appending. A remembered position is only a guess: the update names the head that it expects. Whoever writes no
+    # event leaves the head alone, so a position is remembered for as long as the lease under which it was reached.
 
     def append(self, writes: Sequence[Write]) -> list[Entry]:
         """Write all in one transaction, or raise and write nothing."""
@@ -106,13 +106,13 @@ class SqliteJournal:
         return entries
 
     def _write_all(self, writes: Sequence[Write]) -> list[Entry]:
-        """Leases are read once, and rows and events stored with one call each, for all runs together."""
+        """Leases are read once, and rows and events are stored with one call each, for all runs together."""
         fences, pending = self._fences(writes), _Pending()
         for write in writes:
             now = fences.get(write.run, 0)
             if now != write.fence or not now:
                 raise fenced(write, now)
-            if write.run in pending.runs:  # twice in one transaction: one after the other
+            if write.run in pending.runs:  # the same run twice in one transaction: one after the other
                 self._store(pending)
             self._write(write, pending)
         self._store(pending)
@@ -146,7 +146,7 @@ class SqliteJournal:
         self._remember(write.run, place)
 
     def _store(self, pending: "_Pending") -> None:
-        """The rows that move, each only if its head is still the expected one; then the events."""
+        """The changed rows, each only if its head is still the expected one; then the events."""
         for changed, values in pending.updates.items():
             if self._database.tell_many(self._update(changed), values) != len(values):
                 raise self._elsewhere(pending.runs)
@@ -158,7 +158,7 @@ class SqliteJournal:
         pending.events.clear()
 
     def _elsewhere(self, runs: dict[str, Write]) -> Conflict:
-        """The first run that is not where its write leads."""
+        """The first run that is not at the event that its write expects."""
         for run, write in runs.items():
             place = self._load(run)
             if (
@@ -195,7 +195,7 @@ class SqliteJournal:
         return _Place(n, seq, head, ended, row, write.fence)
 
     def _move(self, place: _Place, write: Write, head: bytes, pending: "_Pending") -> _Place:
-        """Set only the columns that changed, so that only their indexes are touched."""
+        """Set only the columns that changed, so that only their indexes are updated."""
         ended = self._register_end(write, head, place.ended)
         row, seq = astuple(write.row), place.seq + len(write.drafts)
         changed = tuple(map(ne, place.row, row))
@@ -245,7 +245,7 @@ class SqliteJournal:
     # Reading.
 
     def read(self, run: str, after: int = 0) -> Iterator[Entry]:
-        """The events after `after`; a page at a time, so that appending meanwhile is safe."""
+        """The events after `after`, a page at a time, so that others may append meanwhile."""
         place = self._load(run)
         if place is None or after >= place.seq:
             return
@@ -263,7 +263,7 @@ class SqliteJournal:
         return self._stored.hash_at(rows[0][0], seq).hex() if rows else ""
 
     def finished(self, since: int) -> list[bytes]:
-        """The bodies of all acts that finished since that instant, of any run."""
+        """The bodies of all acts that have finished since then, of any run."""
         sql = "SELECT body FROM event INDEXED BY event_finished WHERE kind = 'ActFinished' AND at >= ?"
         return [body for (body,) in self._database.ask(sql, (since,), (bytes,))]
 
@@ -300,7 +300,7 @@ class SqliteJournal:
         return dict(self._database.ask(sql, values, (str, int)))
 
     def resolve(self, prefix: str) -> list[str]:
-        """The runs whose id begins so, in order."""
+        """The runs whose id begins with the prefix, in order."""
         sql = "SELECT run FROM run WHERE run >= ? AND run < ? ORDER BY run"
         rows = self._database.ask(sql, (prefix, prefix + "\U0010ffff"), (str,))
         return [run for (run,) in rows]
@@ -308,7 +308,9 @@ class SqliteJournal:
     # Leases.
 
     def acquire(self, run: str, driver: str, alive: Callable[[str], bool]) -> int:
-        """Take the lease from nobody or from the dead. Who is alive is asked before the file is locked."""
+        """Take the lease if nobody holds it, or if its holder is dead. Whether it is alive is checked before the
+        file is locked.
+        """
         holder = ""
         for _ in range(_TRIES):
             holder, fence = self._lease(run)
@@ -332,7 +334,7 @@ class SqliteJournal:
         return bool(self._database.tell(sql, (driver, run, holder, fence)))
 
     def release(self, run: str, driver: str) -> None:
-        """Give the lease back. The number stays, so that the next is higher."""
+        """Give the lease back. The number stays, so that the next one is higher."""
         self._database.tell("UPDATE lease SET driver = '' WHERE run = ? AND driver = ?", (run, driver))
 
     def holder(self, run: str) -> str:
@@ -342,17 +344,17 @@ class SqliteJournal:
     # Mail.
 
     def post(self, run: str, at: int, body: bytes) -> int:
-        """Leave a message; it is on the disk on return."""
+        """Leave a message; when this returns, it is on the disk."""
         sql = "INSERT INTO letter (run, at, body) VALUES (?, ?, ?) RETURNING id"
         return self._database.number(sql, (run, at, body))
 
     def mail(self, run: str) -> list[Message]:
-        """The run's messages that are not taken."""
+        """The run's messages that nobody has taken."""
         sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 AND run = ? ORDER BY id"
         return [Message(*values, taken=False) for values in self._database.ask(sql, (run,), _MESSAGE)]
 
     def mail_all(self, runs: Iterable[str]) -> list[Message]:
-        """The messages of these runs that are not taken: one look at all that wait, which are few."""
+        """The messages of these runs that nobody has taken: one query for all pending messages, which are few."""
         ids = frozenset(runs)
         sql = "SELECT id, run, at, body FROM letter INDEXED BY letter_waiting WHERE taken = 0 ORDER BY id"
         rows = self._database.ask(sql, (), _MESSAGE)
@@ -361,7 +363,7 @@ class SqliteJournal:
     # Pruning, auditing, closing.
 
     def prune(self, run: str, at: int) -> None:
-        """Drop an ended run whole; its tombstone is a line of the registry."""
+        """Delete an ended run; a line in the registry stays as a tombstone."""
         self._database.begin()
         try:
             self._bury(run, at)
@@ -387,7 +389,7 @@ class SqliteJournal:
         self._database.tell("DELETE FROM lease WHERE run = ?", (run,))
 
     def weights(self) -> dict[str, int]:
-        """About how many bytes the events of each run take up."""
+        """About how many bytes the events of each run use."""
         sql = (
             "SELECT r.run, sum(length(e.body) + length(e.hash) + length(e.kind) + 24) "
             f"FROM event e JOIN run r ON r.n = e.id / {SEQS} GROUP BY r.n"
@@ -409,7 +411,9 @@ class SqliteJournal:
         return self._stored.registered()
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
-        """What SQLite finds wrong with the file, then what the chains do; of one instant, whoever writes."""
+        """What SQLite finds wrong with the file, then what the chains show; both of the same moment, whoever
+        writes meanwhile.
+        """
         result: list[Fault] = []
         try:
             with self.still():
@@ -421,7 +425,7 @@ class SqliteJournal:
 
     @contextmanager
     def still(self) -> Generator[None]:
-        """Everything read meanwhile is of one instant, though others write. Keep it short; nothing may be written."""
+        """Everything read inside sees the same state, although others write. Keep it short; nothing may be written."""
         with self._database.reading():
             yield
 
@@ -430,11 +434,11 @@ class SqliteJournal:
         return [Fault("", 0, f"{self.path} is damaged ({what}).") for (what,) in rows if what != "ok"]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 
-# Which rows are wanted, as SQL. The index is named, not guessed: a plan must not depend on statistics.
+# The rows to select, as SQL. The index is named explicitly: a query plan must not depend on statistics.
 
 
 def rows_query(filters: RowFilter, limit: int | None) -> tuple[str, list[int | str]]:
@@ -463,7 +467,7 @@ def _conditions(filters: RowFilter, equal: dict[str, str]) -> tuple[list[str], l
 
 
 def _index(filters: RowFilter, equal: frozenset[str]) -> str:
-    """The narrowest index that fits: what few rows have comes before what many have."""
+    """The narrowest index that fits: columns that few rows match come before those that many match."""
     if filters.get("late_at") is not None:
         return "run_alert"
     if filters.get("open_question"):

@@ -12,7 +12,7 @@ REGISTRY = ""
 
 
 class Draft(Struct, frozen=True):
-    """An event that is not written yet."""
+    """An event that has not been written yet."""
 
     at: int
     kind: str
@@ -20,7 +20,7 @@ class Draft(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """An event as it was written: its place in its run, and the hash that binds it to all before it."""
+    """An event as it was written: its position in its run, and the hash that binds it to all events before it."""
 
     run: str
     seq: int
@@ -31,9 +31,9 @@ class Entry(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One row a run, for queries. It is rewritten with each append and never the truth: the events are.
+    """One row for each run, for queries. It is rewritten with each append and is never authoritative: the events are.
 
-    Instants are microseconds. `alert_at` is when the time in state passes its alert; 0: there is none.
+    Times are in microseconds. `alert_at` is when the time in state exceeds its alert; 0: there is none.
     """
 
     run: str = ""
@@ -62,9 +62,9 @@ class Row(Struct, frozen=True):
 
 
 class RowFilter(TypedDict, total=False):
-    """Which rows a caller of `rows` wants; None and False: it does not matter.
+    """Which rows a caller of `rows` wants; None and False: any.
 
-    `late_at`: those whose alert instant has come by then. `failures`: those with at least so many.
+    `late_at`: rows whose alert time has passed by then. `failures`: rows with at least that many.
     """
 
     repo: str | None
@@ -87,11 +87,11 @@ EXACTLY = (
     "root",
     "parent",
     "ticket",
-)  # what a filter asks of columns of that name
+)  # the comparison that a filter makes with columns of that name
 
 
 class Message(Struct, frozen=True):
-    """What someone who does not drive a run wants its driver to know."""
+    """A message to the driver of a run, from somebody else."""
 
     id: int
     run: str
@@ -101,7 +101,7 @@ class Message(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The fold up to `seq` under one version of the rules. It only saves time; it may always be thrown away."""
+    """The fold up to `seq` under one version of the rules. It only saves time and may be deleted at any moment."""
 
     run: str
     seq: int
@@ -112,7 +112,7 @@ class Snapshot(Struct, frozen=True):
 class Write(Struct, frozen=True):
     """What one run adds in a transaction.
 
-    `after` is the sequence number the run must be at (0: it is new); `fence` the number of the lease that
+    `after` is the sequence number that the run must be at (0: it is new); `fence` the number of the lease that
     the writer holds; `messages` are taken, and `snapshot` (if any) is kept, together with the drafts.
     """
 
@@ -124,7 +124,7 @@ class Write(Struct, frozen=True):
     messages: tuple[int, ...] = ()
     snapshot: bytes = b""
     rules: str = ""
-    mailbox: str = ""  # to whom the messages are, if not to the run
+    mailbox: str = ""  # whose mailbox the messages are in, if not the run's
 
 
 class Registered(Struct, frozen=True):
@@ -148,7 +148,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """One thing that is not as it was written; `message` names it in a sentence."""
+    """One thing that is not as it was written; `message` is a sentence about it."""
 
     run: str
     seq: int
@@ -159,7 +159,7 @@ class Journal(Protocol):
     """An append-only store of runs. An instance belongs to the thread that made it."""
 
     def append(self, writes: Sequence[Write]) -> list[Entry]:
-        """Write all of it in one transaction, durable on return, or raise and write none of it.
+        """Write everything in one transaction, durable on return; or raise and write nothing.
 
         Conflict: a run is not at `after`, or a message is already taken. Fenced: `fence` is not the number of
         the lease held on the run now. A run's first write registers that it began; the first whose row has
@@ -180,11 +180,11 @@ class Journal(Protocol):
         ...
 
     def registry_head(self) -> tuple[int, str]:
-        """The registry's last number and hash; (0, "") if no run ever began."""
+        """The registry's last number and hash; (0, "") if no run has ever begun."""
         ...
 
     def latest_snapshot(self, run: str) -> Snapshot | None:
-        """The snapshot written last; None if there is none or it is not what was written."""
+        """The snapshot written last; None if there is none or it was changed since."""
         ...
 
     def row(self, run: str) -> Row | None:
@@ -200,17 +200,18 @@ class Journal(Protocol):
         ...
 
     def finished(self, since: int) -> list[bytes]:
-        """The bodies of all events of the kind ActFinished, of any run, from that instant on."""
+        """The bodies of all ActFinished events since then, of any run."""
         ...
 
     def resolve(self, prefix: str) -> list[str]:
-        """The runs whose id begins so, in order."""
+        """The runs whose id begins with the prefix, in order."""
         ...
 
     def acquire(self, run: str, driver: str, alive: Callable[[str], bool]) -> int:
         """Take the run's lease and return its fencing number, which is higher than any before.
 
-        Who holds it already gets the number it has. If another does and `alive` says so: AlreadyRunning.
+        Whoever already holds it gets the same number. If another driver holds it and `alive` says that it
+        lives: AlreadyRunning.
         """
         ...
 
@@ -227,15 +228,15 @@ class Journal(Protocol):
         ...
 
     def mail(self, run: str) -> list[Message]:
-        """The run's messages that are not taken, oldest first."""
+        """The run's messages that nobody has taken, oldest first."""
         ...
 
     def mail_all(self, runs: Iterable[str]) -> list[Message]:
-        """The messages of all these runs that are not taken, oldest first."""
+        """The messages of all these runs that nobody has taken, oldest first."""
         ...
 
     def prune(self, run: str, at: int) -> None:
-        """Drop an ended run whole; a tombstone with its head stays in the registry."""
+        """Delete an ended run; a tombstone with its head stays in the registry."""
         ...
 
     def registered(self) -> Iterator[Registered]:
@@ -243,12 +244,12 @@ class Journal(Protocol):
         ...
 
     def faults(self, checkpoints: Iterable[Checkpoint] = (), only: str | None = None) -> list[Fault]:
-        """Everything in the store that is not as it was written, or that a checkpoint knows and it does not.
+        """Everything in the store that is not as it was written, or that a checkpoint has and the store lacks.
 
         With `only`: what concerns the registry and that one run.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the store. Leases stay with their holders."""
+        """Close the store. Leases stay with their holders."""
         ...

@@ -1,4 +1,4 @@
-"""The five machines that ship, as data. A user's own machines load through the same door."""
+"""The five machines that ship, as data. A user's own machines are loaded in the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shipped(name: str) -> Machine:
 
 
 def from_text(text: str, where: str) -> Machine:
-    """A machine from TOML text, refused with every fault it has."""
+    """A machine from TOML text; an error lists every fault that it has."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as broken:
@@ -55,7 +55,7 @@ def find(name: str, folder: Path | None) -> Machine:
 
 
 def unknown(name: str, choices: Sequence[str]) -> NotFound:
-    from difflib import get_close_matches  # only a mistake needs it
+    from difflib import get_close_matches  # only needed after a typing mistake
 
     close = get_close_matches(name, choices, 1)
     hint = f" Did you mean '{close[0]}'?" if close else ""

@@ -163,7 +163,7 @@ def _act_interrupted(run: Run, event: e.ActInterrupted) -> Run:
         note = f"Your last turn was interrupted ({event.reason}) and its changes were undone. Start it again."
         talk = tally.in_session(replace(talk, notes=(*act.told, *talk.notes, note)), act, event.session)
         steps = put(steps, Restore(act.tree, "putback"))
-    if run.status == "ended":  # who wants it to land orders it again
+    if run.status == "ended":  # to land it, a person orders it again
         steps = without(steps, Land)
     return replace(run, at=event.at, act=None, child="", tries=tries, talk=talk, agenda=steps)
 
@@ -298,7 +298,9 @@ def _answered(run: Run, event: e.Answered) -> Run:
 
 
 def _proved_anew(run: Run, verb: str) -> bool:
-    """When a person says "again", the last proof of the same tree is not reused: it would stop the run again at once."""
+    """When a person answers "again", the last proof of the same tree is not reused: the run would stop again at
+    once.
+    """
     again = verb == "retry" if run.here.act == "ask" else verb not in ("approve", "go-on")
     return run.here.act in ("commit", "wait") or (run.here.act in ("ask", "proof") and again)
 

@@ -269,7 +269,7 @@ def _told_by(run: Run, act: e.Act | None, turn: e.TurnEnded, role: str, key: str
     sessions = {**talk.sessions, key: turn.session} if turn.session else talk.sessions
     if turn.verdict == "context":
         sessions = {k: v for k, v in sessions.items() if k != key}
-    if turn.plan_percent is not None:  # who says no instant of reset has a window of the usual length
+    if turn.plan_percent is not None:  # without a stated reset time, the window has its usual length
         reset_at = turn.plan_reset_at or run.at + PLAN_WINDOW_US
         spending = replace(spending, plan_percent=turn.plan_percent, plan_reset_at=reset_at)
     limits = min(tries.limits + 1, 2) if turn.verdict in WAITS else 0
@@ -344,7 +344,7 @@ def closing_line(message: str) -> str:
 
 
 def costs_nothing(run: Run, turn: e.TurnEnded) -> bool:
-    """A limit costs neither a turn nor a failure; a context that overflows again and again does."""
+    """A limit costs neither a turn nor a failure; a context that overflows repeatedly does."""
     return turn.verdict in FREE and not (turn.verdict == "context" and run.tries.contexts >= CONTEXTS)
 
 

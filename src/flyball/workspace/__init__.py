@@ -1,4 +1,4 @@
-"""Checkouts, trees, checkpoints, rollback and landing: git behind one door, and the user's repository untouched."""
+"""Checkouts, trees, checkpoints, rollback and landing. All git calls are here; the user's repository is not touched."""
 
 from flyball.workspace.git import require_git
 from flyball.workspace.landing import Landed, damaged_objects, land

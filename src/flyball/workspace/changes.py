@@ -1,12 +1,12 @@
-"""What changed, file by file, as the guard judges it: between two trees, and what a git tree cannot show.
+"""What changed, file by file, as the guard checks it: between two trees, and what a git tree cannot show.
 
-One call of git lists the changed files, counts their lines and prints the patch. Git quotes odd file names there, so no
-file name can pass for a line. Lines that are too many to carry are None, never an empty list: a judge may say that it
-has not seen them. The symbolic links of a tree are noted once and carried on from change to change, because listing a
-tree of many files costs more than its few links are worth.
+One git call lists the changed files, counts their lines and prints the patch. Git quotes odd file names there, so no
+file name can look like a line of the patch. If there are too many lines to carry, they are None, never an empty list:
+a check can then say that it has not seen them. The symbolic links of a tree are listed once and carried on from change
+to change, because listing a large tree costs too much for its few links.
 
-`special_files` lists links to files outside, devices and pipes, special bits and repositories within. Folders that the
-pinned rules ignore are not walked; package stores fill them with links, and nothing of them is ever published.
+`special_files` lists links to files outside, devices and pipes, special mode bits and nested repositories. Folders that
+the pinned rules ignore are not searched: package stores fill them with links, and nothing in them is ever published.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def diff(git: Git, old: str, new: str) -> Diff:
     shape = ("diff-tree", "--raw", "--numstat", *DIFF, old, new)
     out = git.beginning(*shape, "-p", "-U0", most=PATCH_BYTES_MAX)
     summary, mark, patch = out.partition(b"\ndiff --git ")
-    if not mark and len(out) == PATCH_BYTES_MAX:  # so many files that even their list is longer
+    if not mark and len(out) == PATCH_BYTES_MAX:  # more files than that: even the list is too long
         summary = git(*shape)
     rows: list[Row] = []
     counts: list[Count] = []
@@ -109,7 +109,7 @@ def _count(line: bytes) -> Count:
 
 
 def changes(diff: Diff, objects: Objects) -> list[Change]:
-    """The differences as changes for the guard."""
+    """The differences as the changes that the guard checks."""
     sizes = objects.sizes(row.new for row in diff.rows if set(row.new) != {"0"})
     rows = zip(diff.rows, diff.counts, _texts(diff), strict=True)
     return [change for row, count, lines in rows for change in _changes(objects, row, count, lines, sizes)]
@@ -126,7 +126,7 @@ class Text(NamedTuple):
 
 
 def _texts(diff: Diff) -> Iterator[Text]:
-    """The lines of each row, in the order of the rows; a changed type is two patches, one out and one in."""
+    """The lines of each row, in the order of the rows; a changed type is two patches, a deletion and an addition."""
     total = sum(max(count.added, 0) + max(count.deleted, 0) for count in diff.counts)
     patches = _patches(diff.patch) if total <= LINES_MAX * 10 else iter(())
     for row in diff.rows:
@@ -216,7 +216,7 @@ def _change(row: Row, count: Count, lines: Text, sizes: dict[str, int]) -> Chang
 
 
 def _known(lines: Lines | None, count: int) -> Lines | None:
-    """The lines, if they are all of them; a binary file has none to show."""
+    """The lines, if all of them are there; a binary file has none to show."""
     return lines if lines is not None and len(lines) == count else None
 
 
@@ -233,14 +233,14 @@ LINK = re.compile(rb"(?:^|\0)120000 blob ([0-9a-f]+)\t([^\0]+)")
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Each link of a tree, as path and object id."""
+    """Each symbolic link of a tree, as path and object id."""
 
     tree: str
     links: tuple[tuple[bytes, str], ...]
 
 
 class Links:
-    """`file` holds the note for the tree that was asked about last."""
+    """`file` holds the list for the tree that was asked for last."""
 
     def __init__(self, git: Git, objects: Objects, file: Path) -> None:
         self._git, self._objects, self._file = git, objects, file
@@ -259,7 +259,7 @@ class Links:
         return {text(path): text(target or b"") for (path, _), target in pairs}
 
     def follow(self, old: str, new: str, rows: Sequence[Row]) -> None:
-        """Where the links of the old tree are noted, note those of the new one."""
+        """If the links of the old tree are listed, list those of the new one from the changes."""
         note = self._read()
         if note is None or note.tree != old or old == new:
             return
@@ -289,7 +289,7 @@ Found = tuple[bytes, os.stat_result]
 
 
 def special_files(root: Path, ignored: list[bytes]) -> list[Change]:
-    """One change for each thing under the root that no tree would hold, by path."""
+    """One change for each thing below the root that no tree can hold, by path."""
     entries = list(_walk(root, {os.fsdecode(name.rstrip(b"/")) for name in ignored}))
     linked = [(name, info) for name, info in entries if stat.S_ISREG(info.st_mode) and info.st_nlink > 1]
     changes = [
@@ -301,10 +301,13 @@ def special_files(root: Path, ignored: list[bytes]) -> list[Change]:
 
 
 def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
-    """What may be odd below the root; not in its own .git, the insides of others and what is skipped.
+    """Entries below the root that may need a closer look; not its own .git, the inside of nested repositories, or
+    what is skipped.
 
-    A file is looked at from within its folder: a long way to each would take twice the time. Nearly every file is plain,
-    so that is asked first, and no path is put together for it."""
+    A file is opened relative to its folder, because long paths would take twice the time. Nearly every file is
+    plain, so
+    that is tested first, and no path is built for it.
+    """
     todo = [""]
     while todo:
         folder = todo.pop()
@@ -329,18 +332,18 @@ def _walk(root: Path, skipped: set[str]) -> Iterator[Found]:
 
 
 def _is_git(name: str) -> bool:
-    """In any case: git holds none of them in a tree, and says nothing."""
+    """In upper or lower case: git stores none of them in a tree, and does not say so."""
     return name.lower() == ".git"
 
 
 def _is_plain(info: os.stat_result) -> bool:
-    """A file with one name and no special bits, or a link: what nearly everything is."""
+    """A file with one name and no special bits, or a symbolic link: nearly everything is."""
     mode = info.st_mode
     return (mode & ~0o777 == stat.S_IFREG and info.st_nlink == 1) or stat.S_ISLNK(mode)
 
 
 def _links(linked: list[Found]) -> Iterator[Change]:
-    """Files with more names than the checkout shows: some other name is elsewhere."""
+    """Files with more hard links than the checkout holds: another name is somewhere else."""
     names: dict[tuple[int, int], list[bytes]] = {}
     for name, info in linked:
         names.setdefault((info.st_dev, info.st_ino), []).append(name)
@@ -360,7 +363,7 @@ def _odd(root: Path, name: bytes, info: os.stat_result) -> Iterator[Change]:
 
 
 def _embedded(root: Path, name: bytes, info: os.stat_result) -> Change:
-    """A repository within is named by its folder, as git would name it; anything else called .git by itself."""
+    """A nested repository is reported by its folder, as git would; anything else called .git by its own path."""
     if (
         name.endswith(b"/.git")
         and stat.S_ISDIR(info.st_mode)
@@ -371,7 +374,7 @@ def _embedded(root: Path, name: bytes, info: os.stat_result) -> Change:
 
 
 def _git_entry(root: Path) -> Iterator[Change]:
-    """The checkout's own .git is a folder, or it is something that leads git elsewhere."""
+    """The checkout's own .git must be a folder; anything else would redirect git elsewhere."""
     path = root / ".git"
     if path.is_symlink():
         yield Change(".git", "symlink", target=str(path.readlink()))

@@ -1,11 +1,13 @@
-"""Making the checkouts of a run: Flyball's git directory, the pinned rules, the files, the agent's git, the proof's room.
+"""Making the checkouts of a run: Flyball's git directory, the pinned rules, the files, the agent's git, the
+proof's checkout.
 
 After a crash in the middle there is no record yet, and the workspace is created again from nothing.
 
 A `Clone` is a git directory for someone else to use: the agent in its checkout, the tests in a proof's. It borrows
-objects from the user's store through a path outside the repository, names no remote, and is made anew whenever the
-files are put back. Flyball never runs git in it and never believes it; it only looks whether the agent left hooks or
-settings there, to say so. A `Room` is the checkout in which proofs run: the files of one tree, what setup made, and
+objects from the user's store through a path outside the repository, has no remotes, and is created anew whenever the
+files are restored. Flyball never runs git in it and never trusts it; it only checks whether the agent left hooks or
+settings there, to report them. A `Room` is the checkout in which proofs run: the files of one tree, what setup
+made, and
 nothing left by earlier proofs.
 """
 
@@ -43,7 +45,7 @@ from flyball.workspace.repo import Repo, attribute_rules, entries, ignore_rules,
 
 
 class Clone(Struct, frozen=True):
-    """What such a git directory is made from; `known` commits are in the user's store."""
+    """What such a git directory is made from; the user's store has the `known` commits."""
 
     git: Git
     plan: Plan
@@ -51,8 +53,9 @@ class Clone(Struct, frozen=True):
 
 
 def place(clone: Clone, checkout: Path, commit: str, index: Path, staged: str | None = None) -> None:
-    """The checkout's .git is new, its branch at the commit; `staged` is a commit of what the index holds, if
-    that is another tree than the branch's."""
+    """Create the checkout's .git, with its branch at the commit; `staged` is a commit of what the index holds, if
+    that differs from the branch's tree.
+    """
     draft = checkout.with_name(f"{checkout.name}.git.new")
     remove(draft)
     refs = dict(clone.plan.refs) | {clone.plan.head: commit}
@@ -68,7 +71,7 @@ def place(clone: Clone, checkout: Path, commit: str, index: Path, staged: str | 
 
 
 def report(clone: Clone, checkout: Path) -> list[str]:
-    """A sentence for each thing in the agent's .git that could run or redirect something, were it believed."""
+    """A sentence for each thing in the agent's .git that could run a program or redirect git, if it were used."""
     path = checkout / ".git"
     if path.is_symlink():
         return [f"The agent replaced its .git by a link to {os.readlink(path)}; Flyball does not follow it."]  # noqa: PTH115
@@ -101,7 +104,7 @@ def _settings(clone: Clone, path: Path) -> list[str]:
 
 
 def _is_harmless(line: str) -> bool:
-    """Headings say nothing by themselves; a name and an address are the agent's to choose."""
+    """Section headings are harmless; a user name and an email address are the agent's choice."""
     key = line.partition("=")[0].strip().lower()
     return key.startswith("[") or key in ("name", "email", "merge", "remote")
 
@@ -129,7 +132,7 @@ def _redirects(clone: Clone, path: Path) -> list[str]:
 
 
 def _read(path: Path) -> bytes:
-    """The start of an ordinary file; nothing of anything else."""
+    """The start of an ordinary file; empty for anything else."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return b""
@@ -139,7 +142,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-TOO_DEEP_MOST = 20  # folders at the top that hold others nested too deep
+TOO_DEEP_MOST = 20  # top-level folders whose contents are nested too deep
 PARTS = ("git", "checkout", "checkout.git.new", "proof", "proof.git.new", "objects")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 FILE = "workspace.json"
@@ -148,7 +151,7 @@ FILE = "workspace.json"
 class Record(Struct, frozen=True):
     """What a workspace remembers of its start; written last, so without a record there is no workspace.
 
-    `head` is the user's commit; the base is that commit, or their uncommitted changes on it.
+    `head` is the user's commit; the base is that commit, or their uncommitted changes on top of it.
     """
 
     run: str
@@ -178,7 +181,7 @@ def write_record(folder: Path, record: Record) -> None:
 
 
 def build(folder: Path, repo: Repo, run: str, with_changes: bool, hidden: Sequence[str]) -> Record:
-    """Everything but the agent's git directory, from nothing; the caller places that and writes the record."""
+    """Create everything except the agent's git directory; the caller adds that and writes the record."""
     if not RUN_NAME.fullmatch(run) or run.endswith((".lock", ".")) or ".." in run:
         raise WorkspaceError(f"'{run}' cannot be part of a branch name; use letters, digits, '-' and '_'.")
     _clear(folder, repo)
@@ -202,7 +205,7 @@ def build(folder: Path, repo: Repo, run: str, with_changes: bool, hidden: Sequen
 
 
 def _clear(folder: Path, repo: Repo) -> None:
-    """The folder, without the parts of a workspace; `objects` is where the user's store is found."""
+    """The folder without the parts of a workspace; `objects` is where the user's store is."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for part in PARTS:
@@ -221,7 +224,7 @@ def _own_git(folder: Path, repo: Repo) -> Git:
 
 
 def _known_refs(repo: Repo) -> dict[str, str]:
-    """The branch the run starts from and the tags, for whoever describes a version by them."""
+    """The branch that the run starts from, and the tags: `git describe` needs them to name a version."""
     listed = repo.git.line("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
     refs = {name: oid for oid, _, name in (row.partition(" ") for row in listed.splitlines())}
     return refs | ({f"refs/heads/{repo.branch}": repo.head} if repo.branch else {})
@@ -236,7 +239,7 @@ def _base(git: Git, repo: Repo, with_changes: bool) -> tuple[str, str]:
 
 
 def _pin_rules(git: Git, tree: str, repo: Repo, hidden: Sequence[str]) -> tuple[bytes, ...]:
-    """The rules as they are in the base; gives the files it tracks in spite of them."""
+    """The ignore rules of the base; returns the tracked files that they would ignore."""
     files = entries(git, tree)
     rules, index = git.git_dir / "rules", git.git_dir / "index.rules"
     own = [rule.encode("utf-8", "surrogateescape") for rule in hidden]
@@ -255,7 +258,7 @@ def _author(repo: Repo) -> tuple[str, str]:
 
 
 class Room(Struct, frozen=True):
-    """`files` are seen through an index of the room's own."""
+    """The checkout in which proofs run. `files` have an index of their own."""
 
     files: Files
     note: Path
@@ -276,7 +279,7 @@ class Room(Struct, frozen=True):
         return self.files.index
 
     def prepare(self, tree: str, keep: Sequence[str]) -> None:
-        """The room holds this tree and the kept paths."""
+        """Make the checkout hold this tree and the kept paths."""
         paths = [path.strip("/") for path in keep if path.strip("/")]
         write_whole(self.note, msgspec.json.encode(paths))
         self._drop_strays(paths)
@@ -293,7 +296,7 @@ class Room(Struct, frozen=True):
         return [text(name).rstrip("/") for name in self.files.extras()]
 
     def _seen(self) -> Files:
-        """The room's files without what setup made."""
+        """The files without what setup made."""
         paths: list[str] = (
             msgspec.json.decode(self.note.read_bytes(), type=list[str]) if self.note.exists() else []
         )
@@ -314,14 +317,14 @@ class Room(Struct, frozen=True):
         raise TooDeep(f"{self.root} holds folders nested deeper than a path can name; remove them.")
 
     def _clear(self, keep: Sequence[str]) -> bool:
-        """Remove what is beyond the tree and not kept; whether there was anything."""
+        """Remove what is neither in the tree nor kept; returns whether there was anything."""
         extras = self.extras()
         for path in extras:
             self._clear_path(path, keep)
         return bool(extras)
 
     def _clear_path(self, path: str, keep: Sequence[str]) -> None:
-        """Remove it, but for what is kept in it."""
+        """Remove it, except for what is kept inside it."""
         if any(path == name or path.startswith(name + "/") for name in keep):
             return
         inside = [name for name in keep if name.startswith(path + "/")]
@@ -333,5 +336,5 @@ class Room(Struct, frozen=True):
 
 
 def literal(path: str) -> str:
-    """As an ignore rule that means this path alone."""
+    """The path as an ignore rule that matches only this path."""
     return "".join("\\" + letter if letter in "\\*?[]!#" else letter for letter in path)

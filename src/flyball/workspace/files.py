@@ -1,11 +1,12 @@
 """A folder of files as a git tree, and a git tree as a folder of files.
 
-`tree` depends on the files and the pinned rules alone: every file that the rules do not ignore, with the bytes it
-holds. `put` is its inverse, and checks the result: after `put(t)`, `tree() == t`. `edited` makes a tree from another
-one: the same files, but for a few that have another content or are gone.
+`tree` depends only on the files and the pinned rules: every file that the rules do not ignore, with its content.
+`put` is its inverse, and checks the result: after `put(t)`, `tree() == t`. `edited` makes a tree from another one: the
+same files, except for a few with other content or removed.
 
-Of ignored files, `Ignored` keeps copies so that a rollback can put them back: small ones, outside dependencies and
-caches. They are in Flyball's own object store as a tree of their own, under a reference that nothing published reaches.
+`Ignored` keeps copies of ignored files so that a rollback can restore them: small ones, outside dependencies
+and caches.
+They are in Flyball's own object store as a separate tree, under a reference that nothing published reaches.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ T = TypeVar("T")
 SEED = b".flyball-seed"
 DEEPEST_EMBEDDED = 20
 INDEX_HASH_BYTES = 20
-SLOW_S = 0.05  # a shorter checkout has written no large file
+SLOW_S = 0.05  # a checkout that took less time has written no large file
 LARGE_BYTES = 32_000_000
 CLOCK_S = 0.05  # a file's time may lag the clock by a tick of the kernel's timer
 
@@ -44,7 +45,7 @@ class Files(Struct, frozen=True):
     index: Path
     rules: Path
     always: tuple[bytes, ...] = ()  # tracked by the base although its rules ignore them
-    hidden: tuple[str, ...] = ()  # rules of this folder alone, over the pinned ones
+    hidden: tuple[str, ...] = ()  # rules for this folder only, in addition to the pinned ones
 
     def tree(self) -> str:
         """The tree id of the files as they are now."""
@@ -52,7 +53,7 @@ class Files(Struct, frozen=True):
         return self._retried(self._tree)
 
     def put(self, tree: str) -> None:
-        """The folder holds exactly this tree, and besides it only what the rules ignore."""
+        """Make the folder hold exactly this tree, besides what the rules ignore."""
         self._make_root()
         if self._retried(lambda: self._put(tree)) or self.tree() == tree:
             return
@@ -63,16 +64,16 @@ class Files(Struct, frozen=True):
             )
 
     def ignored(self) -> list[bytes]:
-        """Files and folders (with a slash) that the rules ignore; an ignored folder stands for all in it."""
+        """Files and folders (with a slash) that the rules ignore; an ignored folder stands for everything in it."""
         names_ = self._list("--others", "--ignored", "--directory", index=self.index)
         return [name for name in names_ if name.rstrip(b"/") not in self.always]
 
     def untracked(self) -> list[bytes]:
-        """What is there beyond the index and the rules do not ignore; a folder (with a slash) stands for all in it."""
+        """What exists, is not in the index and is not ignored; a folder (with a slash) stands for everything in it."""
         return self._list("--others", "--directory", index=self.index)
 
     def extras(self) -> list[bytes]:
-        """What is there beyond the index, ignored or not; a folder (with a slash) stands for all in it."""
+        """What exists and is not in the index, ignored or not; a folder (with a slash) stands for everything in it."""
         listing = self._at(self.index)("ls-files", "-z", "--others", "--directory")
         return names(listing)
 
@@ -80,7 +81,7 @@ class Files(Struct, frozen=True):
         return self.git.over(work_tree=self.root, index=index)
 
     def _retried(self, deed: Callable[[], T]) -> T:
-        """Once more after the permissions, then the index, were put right: an agent may have locked files."""
+        """Retry after repairing the permissions, then the index: an agent may have locked files."""
         for repair in (self._unlock, self._forget_index):
             try:
                 return deed()
@@ -122,7 +123,7 @@ class Files(Struct, frozen=True):
             self._note(index, tree)
             return tree
 
-    # The tree that an index holds is noted beside it, with the end of the index file, which is a hash of the rest.
+    # The tree that an index holds is noted beside it, together with the hash at the end of the index file.
 
     @property
     def _tree_note(self) -> Path:
@@ -133,7 +134,7 @@ class Files(Struct, frozen=True):
             write_whole(self._tree_note, f"{_end_of(index)} {tree}".encode(), mode=0o644, sync=False)
 
     def _noted(self, index: Path) -> str:
-        """The tree that the index holds; "" if that is not known."""
+        """The tree that the index holds; "" if it is not known."""
         try:
             end, tree = self._tree_note.read_text().split(" ")
             return tree if end == _end_of(index) else ""
@@ -141,7 +142,7 @@ class Files(Struct, frozen=True):
             return ""
 
     def _changed(self, index: Path) -> list[bytes]:
-        """Paths whose entry in the index may be wrong. Embedded repositories are opened, not passed over."""
+        """Paths whose index entry may be wrong. Nested repositories are searched too."""
         for _ in range(DEEPEST_EMBEDDED):
             names_ = self._list("--others", "--modified", "--deleted", index=index)
             closed = [name for name in names_ if name.endswith(b"/")]
@@ -151,7 +152,7 @@ class Files(Struct, frozen=True):
         raise WorkspaceError(f"{self.root} holds git repositories nested too deep; remove them.")
 
     def _open(self, index: Path, closed: Sequence[bytes]) -> None:
-        """Git looks into a nested repository only if the index holds something below it; so it does."""
+        """Git searches a nested repository only if the index has an entry below it, so one is added."""
         empty = self.git.line("hash-object", "-t", "blob", "--stdin").encode()
         rows = b"".join(b"100644 %s\t%s%s\0" % (empty, name, SEED) for name in closed)
         self._at(index)("update-index", "-z", "--add", "--replace", "--index-info", stdin=rows)
@@ -173,7 +174,7 @@ class Files(Struct, frozen=True):
                 self._at(index)("update-index", *flags, "-z", "--stdin", stdin=b"\0".join(paths) + b"\0")
 
     def _is_content(self, name: bytes, links: dict[bytes, bool]) -> bool:
-        """A file or a link, and not one seen through a linked folder; a tree holds nothing else."""
+        """A file or symbolic link that is not reached through a linked folder; a tree holds nothing else."""
         if self._beyond_link(name.rpartition(b"/")[0], links):
             return False
         mode = _mode(self._path(name))
@@ -195,7 +196,7 @@ class Files(Struct, frozen=True):
     # put
 
     def _put(self, tree: str) -> bool:
-        """Whether it is certain that the folder now holds the tree and nothing else."""
+        """Returns whether it is certain that the folder now holds the tree and nothing else."""
         with draft_of(self.index) as index:
             changed = self._changed(index)
             if changed or self._noted(index) != tree:
@@ -218,8 +219,9 @@ class Files(Struct, frozen=True):
     def _outwait_large_files(self, index: Path) -> None:
         """Git reads a file again if it was written in the same second as the index or later.
 
-        For large files that costs seconds each time. Nobody else writes here now, so it is enough to let that second
-        pass and to give the index a later time.
+        For large files that costs seconds each time. Nobody else writes here now, so it is enough to wait for
+        that second
+        to pass and to give the index a later time.
         """
         index_time = int(index.stat().st_mtime)
         rows = self._at(index)("ls-files", "--debug").decode("utf-8", "replace")
@@ -233,7 +235,7 @@ class Files(Struct, frozen=True):
             os.utime(index, (later, later))
 
     def _sweep(self, index: Path) -> None:
-        """What no tree shows and the rules do not ignore goes: embedded repositories, empty folders."""
+        """Remove what no tree shows and the rules do not ignore: nested repositories, empty folders."""
         for name in self._list("--others", index=index):
             remove(self._child(name))
         for name in self._list("--others", "--directory", index=index):
@@ -243,7 +245,7 @@ class Files(Struct, frozen=True):
         return Path(os.fsdecode(self._path(name.rstrip(b"/"))))
 
     def _clear_differences(self, tree: str) -> None:
-        """Every path that will not come right is taken away by hand, and with it a link above it."""
+        """Remove every path that still differs, and a symbolic link above it."""
         listing = self.git("diff-tree", "-r", "-z", "--name-only", "--no-renames", self.tree(), tree)
         for name in names(listing):
             parts = name.split(b"/")
@@ -255,7 +257,7 @@ class Files(Struct, frozen=True):
 
 
 def remove_empty(folder: Path) -> None:
-    """The folder and those in it, as far as they hold nothing."""
+    """Remove the folder and its subfolders where they are empty."""
     folders, todo = list[Path](), [folder]
     while todo:
         one = todo.pop()
@@ -268,7 +270,7 @@ def remove_empty(folder: Path) -> None:
 
 
 def _end_of(index: Path) -> str:
-    """The last bytes of an index file: the hash of all before them."""
+    """The last bytes of an index file: the hash of everything before them."""
     with index.open("rb") as file:
         file.seek(-INDEX_HASH_BYTES, os.SEEK_END)
         return file.read().hex()
@@ -294,7 +296,9 @@ def modes(git: Git, tree: str) -> dict[str, bytes]:
 
 
 def edited(git: Git, tree: str, edits: Mapping[str, bytes | None], like: str) -> str:
-    """The tree with these files replaced, added or (None) removed; a new file has the mode it has in the tree `like`."""
+    """The tree with these files replaced, added or (None) removed; a new file has the mode that it has in the tree
+    `like`.
+    """
     modes_ = {**modes(git, like), **modes(git, tree)}
     blobs = _blobs(git, [data for data in edits.values() if data is not None])
     rows: list[bytes] = []
@@ -343,13 +347,13 @@ LEFT_OUT = frozenset(
 
 
 class Ignored(Struct, frozen=True):
-    """The ignored files of a checkout, kept turn by turn."""
+    """The ignored files of a checkout, saved for each turn."""
 
     files: Files
     index: Path
 
     def save(self, turn: int, ignored: list[bytes]) -> None:
-        """Keep these ignored files as they are now."""
+        """Save these ignored files as they are now."""
         saved = list(_affordable(self.files.root, ignored))
         if not saved and not self.index.exists():
             return
@@ -363,7 +367,7 @@ class Ignored(Struct, frozen=True):
             write_ref(self.files.git.git_dir, _ref(turn), git.line("write-tree"))
 
     def put(self, turn: int) -> None:
-        """The files kept at that turn hold again what they held; ignored files made since stay."""
+        """Restore the files saved at that turn; ignored files made since then stay."""
         tree = read_ref(self.files.git.git_dir, _ref(turn))
         if not tree:
             return
@@ -379,7 +383,7 @@ def _ref(turn: int) -> str:
 
 
 def _affordable(root: Path, ignored: list[bytes]) -> Iterator[bytes]:
-    """Files within the bounds, by path; one that does not fit is left out, the next may fit."""
+    """Files that fit into the size limit, by path; one that does not fit is left out, the next may fit."""
     bytes_left = ALL_BYTES_MAX
     count = 0
     for name, size in sorted(_small(os.fsencode(root), ignored)):
