@@ -1,10 +1,11 @@
 """Check that journal, certificates and files are consistent. Only reads, also while runs are running.
 
-A finding is grave if something is not as it was written: no crash leaves that behind. The others are loose ends
-that a killed driver may leave: an act that nobody attends, a checkout that nobody needs, a head not signed in time.
+A finding is grave if something is not as it was written: no crash causes that. The others are loose ends that a killed
+driver may leave: an act that nobody supervises, a checkout that nobody needs, a head not signed in time.
 
-What cannot be found: who has the signing key can sign another history. Who puts the whole state directory back to
-an older copy, journal and signed heads alike, has a state that once was true. Messages and leases are no history.
+What cannot be found: whoever has the signing key can sign another history. Whoever replaces the whole state
+directory by
+an older copy, journal and signed heads alike, gets a state that was once true. Messages and leases are not checked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class CheckReport(Struct, frozen=True):
 
 
 class RunHistory(Struct):
-    """A run as its events tell it; `act_at` is where its act in flight was begun."""
+    """A run as its events add up; `act_at` is the event at which its act in flight started."""
 
     run: Run
     seq: int = 0
@@ -54,7 +55,7 @@ class RunHistory(Struct):
 
 
 def check(records: Records, only: str | None = None) -> CheckReport:
-    """Everything, or what concerns one run."""
+    """Check everything, or what concerns one run."""
     if not records.dirs.journal.exists():
         return CheckReport(_without_journal(records))
     heads, findings = _heads(records, only)  # before the journal: a head may be behind it, never ahead
@@ -81,7 +82,7 @@ def check(records: Records, only: str | None = None) -> CheckReport:
 
 
 def grave(records: Records, run_id: str) -> list[Finding]:
-    """What is not as it was written, of one run."""
+    """Everything of one run that is not as it was written."""
     return [finding for finding in check(records, run_id).findings if finding.grave]
 
 
@@ -124,7 +125,7 @@ def _heads(records: Records, only: str | None) -> tuple[list[Checkpoint], list[F
 
 
 def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Iterator[Finding]:
-    """Heads are taken away, or behind a journal that nobody writes to."""
+    """Heads that were removed, or that are behind although nobody writes to the journal."""
     if not records.has_key:
         return
     vouched = _vouched(records)
@@ -140,7 +141,7 @@ def _unsigned(records: Records, runs: list[RunHistory], only: str | None) -> Ite
 
 
 def _vouched(records: Records) -> dict[str, str]:
-    """The last events of ended runs, as the registry has them up to its own signed head."""
+    """The last events of ended runs, according to the registry up to its own signed head."""
     signed = records.heads.of(REGISTRY)
     lines = records.journal.registered() if signed else ()
     return {line.run: line.head for line in lines if signed and line.n <= signed.seq and line.kind == "ended"}
@@ -165,7 +166,7 @@ def _unsigned_run(records: Records, history: RunHistory, vouched: str) -> Iterat
 
 
 def _told(records: Records, run_id: str, findings: list[Finding]) -> RunHistory | None:
-    """Fold the run from its first event on, and hold its row and its snapshot against that."""
+    """Fold the run from its first event on, and compare its row and its snapshot with the result."""
     history: RunHistory | None = None
     seq = 0
     try:
@@ -240,7 +241,7 @@ def _brief(value: object) -> str:
 
 
 def _certificate(records: Records, history: RunHistory) -> Iterator[Finding]:
-    """The file that the journal names by its hash. One that is being made anew is not looked at."""
+    """The file whose hash the journal names. A certificate that is just being rewritten is not checked."""
     run = history.run
     busy = run.act is not None and run.act.do == "commit"
     if not run.checkout.certificate or not run.owner or busy:
@@ -257,7 +258,7 @@ def _certificate(records: Records, history: RunHistory) -> Iterator[Finding]:
 
 
 def _pinned(records: Records, history: RunHistory) -> Iterator[Finding]:
-    """The copies of the repository's files that a run goes by; its first event has their hashes."""
+    """The copies of the repository's files that a run uses; its first event has their hashes."""
     if history.run.began.parent:
         return
     folder = records.dirs.run(history.run.id).pinned
@@ -285,7 +286,7 @@ def _undriven(records: Records, history: RunHistory) -> Iterator[Finding]:
     if act is None or act.child or run.status != "running" or records.driven(run.id):
         return
     if records.journal.head(run.id)[0] != history.seq:
-        return  # it has gone on meanwhile
+        return  # it has continued meanwhile
     root = run.began.root or run.id
     text = (
         f"Run {run.id}: {act.do} started at event {history.act_at} ({act.key}) and no process runs it; "

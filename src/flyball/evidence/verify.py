@@ -1,7 +1,7 @@
-"""Whether a certificate holds: its signature, the journal it names, the tree and commit it is of. Offline; reads only.
+"""Whether a certificate holds: its signature, its journal, its tree and commit. Works offline; only reads.
 
-good    everything that it says is so, and the branch is where it was
-stale   it was so, but the branch has moved since
+good    everything that it says is true, and the branch is where it was
+stale   it was true, but the branch has moved since
 bad     something is not as it says
 none    there is no certificate, for the reason given
 """
@@ -30,7 +30,7 @@ LARGEST = 16 << 20
 
 
 class ProofRecord(Struct, frozen=True):
-    """A proof command as the certificate tells it."""
+    """A proof command, as recorded in the certificate."""
 
     command: str
     exit: int
@@ -43,7 +43,7 @@ class Rules(Struct, frozen=True):
 
 
 class CertificateText(Struct, frozen=True):
-    """What a certificate says beyond its subject."""
+    """What a certificate says besides its subject."""
 
     run: str
     task: str = ""
@@ -97,10 +97,12 @@ class Finding(Struct, frozen=True):
 
 
 def verify_run(records: Records, run_id: str) -> Finding:
-    """The journal first: a certificate is held against a history that is whole."""
+    """The journal is checked first: a certificate is only compared with an intact history."""
     wrong = [one for one in consistency.grave(records, run_id) if one.kind != "certificate"]
     if wrong:
-        fault = min(wrong, key=lambda one: one.run != run_id)  # of the run itself before of the registry
+        fault = min(
+            wrong, key=lambda one: one.run != run_id
+        )  # faults of the run itself before those of the registry
         return Finding("bad", fault.message, run=run_id)
     try:
         run = records.read(run_id)
@@ -138,7 +140,7 @@ def read(file: Path) -> bytes:
 
 
 def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]:
-    """The certificate and what it says; raises UserError on what is none."""
+    """The certificate and what it says; a UserError if it is not a certificate."""
     seal = certificate.check(data, key)
     try:
         return seal, msgspec.convert(seal.statement, Statement)
@@ -192,7 +194,9 @@ def _unproved(claims: Statement) -> Iterator[str]:
 
 
 def _walk(records: Records, run: Run, head: str) -> int:
-    """The whole chain of the run, which must hold the head that the certificate names; how many events."""
+    """Read the whole chain of the run, which must contain the head that the certificate names; returns the number
+    of events.
+    """
     count, passed_head = 0, False
     for entry in records.journal.read(run.id):
         count, passed_head = entry.seq, passed_head or entry.hash == head
@@ -241,7 +245,7 @@ def _compared(git: Git, claims: Statement, run_id: str) -> tuple[str, str]:
 
 
 def verify_file(records: Records, file: Path, trusted_key: str, repo: Path | None) -> Finding:
-    """A certificate from anywhere: by our own key and journal if it is ours, else by the key given."""
+    """A certificate from anywhere: checked with our own key and journal if it is ours, else with the key given."""
     data = read(file)
     seal, claims = checked(data)
     ours, run_id = _our_key(records), claims.predicate.run
@@ -252,7 +256,7 @@ def verify_file(records: Records, file: Path, trusted_key: str, repo: Path | Non
 
 
 def _our_key(records: Records) -> str:
-    """Of the key that is there; reading makes none."""
+    """The existing key; no key is created."""
     return records.signer.public_key_hex if records.has_key else ""
 
 

@@ -1,1 +1,1 @@
-"""Flyball tried against itself: prove, simulate, selftest."""
+"""Tests of Flyball itself that a user can run too: prove, simulate, selftest."""

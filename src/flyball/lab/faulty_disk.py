@@ -1,7 +1,7 @@
-"""A disk under a real SQLite that does one thing wrong: it fails, tears, loses or refuses one of its operations.
+"""A disk for SQLite that does one thing wrong: one of its operations fails, is torn, is lost or is refused.
 
 Beside each file it keeps what a power cut would leave of it: what was synced, and what was written since. An operation
-is a write, a truncation or a sync. Nothing is really synced: the power goes only in here.
+is a write, a truncation or a sync. Nothing is really synced, and the power cut is simulated.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ FAULTS = ("fail", "tear", "lose", "fill")
 
 
 class DiskFault(Struct, frozen=True):
-    """What goes wrong at operation `at`. `cut`: the power goes at that one (0: only if the fault is a tear)."""
+    """What goes wrong at operation `at`. `cut`: the operation at which the power is cut (0: only if the write is
+    torn).
+    """
 
-    kind: str = ""  # one of FAULTS, or "refuse": the disk is full, for this once
+    kind: str = ""  # one of FAULTS, or "refuse": the disk is full this one time
     at: int = 0
     cut: int = 0
     seed: int = 0
@@ -27,7 +29,7 @@ class DiskFault(Struct, frozen=True):
 
 
 class Pending(Struct, frozen=True):
-    """A write since the last sync; `data` None: the file was cut off at `offset`."""
+    """A write since the last sync; `data` None: the file was truncated at `offset`."""
 
     offset: int
     data: bytes | None
@@ -35,7 +37,7 @@ class Pending(Struct, frozen=True):
 
 
 class FaultyDisk(apsw.VFS):
-    """An APSW file system over the usual one. `begin` makes it a new disk."""
+    """An APSW file system on top of the usual one. `begin` makes it a new disk."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,7 +53,7 @@ class FaultyDisk(apsw.VFS):
         self.since: dict[str, list[Pending]] = {}
 
     def mend(self) -> None:
-        """From here on nothing goes wrong."""
+        """From here on nothing fails."""
         self.trouble, self.off, self.full = DiskFault(), False, False
 
     def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:  # noqa: N802
@@ -65,7 +67,7 @@ class FaultyDisk(apsw.VFS):
         self.since.pop(filename, None)
 
     def operation(self, what: str) -> str:
-        """Number the operation; raise, or say how it goes wrong: "tear", "lose" or "" for not at all."""
+        """Number the operation; raise, or say how it fails: "tear", "lose", or "" if it does not."""
         self.operations.append(what)
         number, trouble, kind = len(self.operations), self.trouble, "sync" if what == "sync" else "write"
         if self.off or (trouble.cut and number >= trouble.cut):
@@ -94,7 +96,7 @@ class FaultyDisk(apsw.VFS):
         self.since[name] = []
 
     def power_cut(self, rng: random.Random | None = None) -> None:
-        """Of each write since a file's last sync remains all, nothing, or its beginning."""
+        """Of each write since a file's last sync, everything, nothing or the first part remains."""
         rng = rng or self.rng
         for name, image in sorted(self.durable.items()):
             for pending in self.since[name]:
@@ -136,7 +138,7 @@ class FaultyFile(apsw.VFSFile):
         self._pend(Pending(offset, bytes(data), "lost" if wrong == "lose" else ""))
 
     def _tear(self, data: bytes, offset: int) -> None:
-        """The power goes in the middle of it."""
+        """The power is cut in the middle of the write."""
         self._pend(Pending(offset, data[: self.disk.rng.randrange(len(data))], "stays"))
         self.disk.off = True
         raise apsw.IOError("the power is off")

@@ -1,15 +1,19 @@
-"""`prove(machine)`: every reachable state of a machine, with the real rules, under everything that may happen.
+"""`prove(machine)`: every reachable state of a machine, with the production rules, under everything that may happen.
 
-The rules that run in production (`due`, `react`, `hear`, `wake`, `apply`) are run here on every result of every act,
-every answer to every question, a crash at every act, a message at every point. Limits are small (two shows what ten
-would), trees are symbols, and runs that no rule tells apart are one (see `key`). A run below is taken for an act that
-ends, stops and continues in every way: its own machine is proved by itself (`run:M` counts as many turns as M's bound).
-Then each machine is proved once more together with each that it runs, both real (see `pairs`).
+The production rules (`due`, `react`, `hear`, `wake`, `apply`) are run on every result of every act, every
+answer to every
+question, a crash at every act, and a message at every point. Limits are small (two shows what ten would), trees are
+symbols, and runs that no rule can tell apart are merged (see `key`). A child run is treated as an act that
+ends, stops and
+continues in every possible way: its own machine is proved separately (`run:M` counts as many turns as M's bound).
+Then each machine is proved again together with each machine that it runs, both with their real rules (see `pairs`).
 
-What is not crossed: see `premises` (one dimension at a time) and `results` (one departure a turn).
+For what is not combined, see `premises` (one dimension at a time) and `results` (one deviation in each turn).
 
-The bound is measured at the machine's own limits, from the start to the first wait, in engagements of agents: one that
-overflowed its context counts, though it costs no turn; one that a limit ended does not, for then somebody waits.
+The bound is measured with the machine's own limits, from the start to the first wait, in agent turns. A turn
+whose context
+overflowed counts here, though it costs the run no turn; one that was ended by a limit does not, because the run
+then waits.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ Find = Callable[[str], Machine]
 
 
 class Proof(Struct, frozen=True):
-    """What was explored of one machine, and what was found."""
+    """What was explored of one machine, and the result."""
 
     machine: str
     laws: tuple[str, ...]
@@ -49,7 +53,7 @@ class Proof(Struct, frozen=True):
 
     @property
     def taken(self) -> frozenset[tuple[str, str]]:
-        """The transitions of the table that were seen; the rest no rule takes yet."""
+        """The transitions of the table that occurred; no rule takes the others yet."""
         return frozenset[tuple[str, str]]().union(*(part.taken for part in self.explored))
 
     @property
@@ -58,7 +62,7 @@ class Proof(Struct, frozen=True):
 
 
 def prove(machine: Machine, find: Find = shipped, only: Iterable[str] = ()) -> Proof:
-    """Explore every premise (or `only` those named); the shortest counterexample wins."""
+    """Explore every premise (or only those named in `only`); report the shortest counterexample."""
     selected = [p for p in premises(machine, _parents()) if not only or p.name in only]
     nested = [two for two in _pairs(machine, find) if not only or two.name in only]
     if not selected and not nested:
@@ -84,7 +88,7 @@ def _parents() -> list[Machine]:
 
 
 def _pairs(machine: Machine, find: Find) -> list[pairs.Pair]:
-    """Each state that runs another machine, with a real run of it; and the first that may write by a loop."""
+    """Each state that runs another machine, with a real child run; and the first state that may write by a loop."""
     runners = [s for s in machine.states.values() if s.act == "run" and s.of != machine.name]
     runners += [replace(s, do=s.loop) for s in machine.states.values() if s.loop][:1]
     return [pairs.pair(machine, state, find(state.of)) for state in runners]
@@ -96,7 +100,9 @@ def _pairs(machine: Machine, find: Find) -> list[pairs.Pair]:
 def _bound(
     machine: Machine, state: State | None, find: Find, above: tuple[str, ...]
 ) -> tuple[dict[str, int], Exploration]:
-    """Measured from the start to the first wait, at the machine's own limits; runs below by their own bounds."""
+    """Measured from the start to the first wait, with the machine's own limits; child runs count with their own
+    bounds.
+    """
     if machine.name in above:
         circle = " → ".join((*above, machine.name))
         says = f"a run inside itself has no bound: {circle}"
@@ -111,7 +117,7 @@ def _bound(
 
 
 def _runners(machine: Machine, state: State | None) -> list[State]:
-    """The states that run another machine, also those that write by a loop where the run above wants that."""
+    """The states that run another machine, including those that write by a loop if the parent run is configured so."""
     loops = state is not None and state.options.get("write") == "loop"
     states = [replace(s, do=s.loop) if loops and s.loop else s for s in machine.states.values()]
     return [s for s in states if s.act == "run"]

@@ -1,8 +1,8 @@
-"""What may come of an act. Trees are symbols: the same, a fresh one, one seen before.
+"""What an act may result in. Trees are symbols: the same one, a new one, an earlier one.
 
-One dimension of a turn departs from the ordinary at a time: its claim, its verdict, the guard's ruling, a halt.
-Only where one outranks another are two crossed (a ruling with a failed process, a claim with a failed process).
-What is rare is tried in a first attempt; in a second one, or after a waiver, only what is common.
+In each turn one dimension deviates from the ordinary: its claim, its verdict, the guard's ruling, or a halt. Two are
+combined only where one takes precedence (a ruling with a failed process, a claim with a failed process). Rare results
+are tried in a first attempt; in a second one, or after a waiver, only common ones.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from flyball.lab.prove.premises import SOON, Premise
 from flyball.state.run import Run
 
 FAILING_TESTS = 2  # of the base tree
-FAULT = "error-1"  # the fingerprint of the one error there is
+FAULT = "error-1"  # the fingerprint of the only error that occurs
 LIMITS = ("rate_limited", "auth", "billing", "budget_limit")
 BOTH = ("one", "two")
 
 SILENT = e.Claim()
 TWO_STEPS = e.Assessment(steps=(e.PlanStep(title="first"), e.PlanStep(title="second")))
-# Said again here, so that the laws do not believe the rules that they judge.
+# Repeated here, so that the laws do not depend on the rules that they check.
 FREE = ("rate_limited", "plan_limit", "overloaded", "network", "auth", "billing", "context")  # cost no turn
 FAILED = ("killed", "hung", "unknown", "refused", "cannot_start")
 
 
 class ActReport(Struct, frozen=True):
-    """What came of an act, in words and as the shell reports it."""
+    """The result of an act, in words and as the shell reports it."""
 
     says: str
     finished: Finished
@@ -74,7 +74,7 @@ def _prepared(premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
 
 
 def _restored(run: Run, act: e.Act) -> Iterator[tuple[str, e.AnyResult]]:
-    """What is put back is there; what is handed back may be anything."""
+    """A restored tree is what was asked for; a checkout that a person hands back may hold anything."""
     if act.why != "hand-back":
         yield "the tree is put back", e.Restored(tree=act.tree)
         return
@@ -113,7 +113,7 @@ def _proofs(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.Any
 
 
 def _fault(premise: Premise) -> str:
-    """The one error that may come again, where that makes a difference; else all errors differ."""
+    """The only error that may repeat, where that makes a difference; otherwise all errors differ."""
     return FAULT if premise.counts else ""
 
 
@@ -140,7 +140,7 @@ def _landings(run: Run) -> Iterator[tuple[str, e.AnyResult]]:
 
 
 def _children(run: Run, act: e.Act, premise: Premise) -> Iterator[tuple[str, e.AnyResult]]:
-    """A run below ends; that it does is proved of its own machine."""
+    """A child run ends; that it can end is proved for its own machine."""
     good = e.Stop(code="completed")
     success = e.ChildEnded(run=act.child, end="success", stop=good, tree=fresh(run), turns=1)
     yield "the run below succeeds", success
@@ -165,7 +165,7 @@ def usage_of(premise: Premise) -> e.Usage:
 
 
 class Turn(Struct, frozen=True):
-    """The makings of a turn's result."""
+    """Builds the result of a turn."""
 
     run: Run
     act: e.Act
@@ -187,7 +187,7 @@ class Turn(Struct, frozen=True):
         return Finished(key=self.act.key, result=turn, ruling=ruling("allow", self.act.tree, tree))
 
     def ruled(self, verdict: str, rule: str, waivable: bool, base: Finished) -> Finished:
-        """The guard refuses or asks: what it refuses is put back and kept."""
+        """The guard refuses or asks: the refused change is undone and kept under a ref."""
         turn, refused_tree = base.result, fresh(self.run)
         assert isinstance(turn, e.TurnEnded)
         word = judgement(
@@ -203,7 +203,7 @@ class Turn(Struct, frozen=True):
 
 
 def fresh(run: Run) -> str:
-    """A tree never seen: acts are numbered."""
+    """A tree that did not occur before: acts are numbered."""
     return f"t{run.id}{run.acts}"
 
 
@@ -266,7 +266,7 @@ def _rulings(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
 
 
 def _again(turn: Turn, best: e.Claim) -> Finished:
-    """The very change that a person let stand: the shell leaves it."""
+    """The same change that a person has approved: it is left in place."""
     result = turn.ended(best)
     return replace(
         result, ruling=replace(ruling("deny", "", turn.fresh, "radius"), diff=turn.run.evidence.waivers[-1])
@@ -302,7 +302,7 @@ def _rarer(turn: Turn, best: e.Claim) -> Iterator[tuple[str, Finished]]:
 
 
 def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[str, Finished]]:
-    """Back to the base tree, or to the tree that was last proved."""
+    """Back to the base tree, or to the tree proved last."""
     if turn.role in READ_ONLY_ROLES:
         return
     proved = turn.run.evidence.proof.tree if turn.run.evidence.proof else ""
@@ -317,7 +317,7 @@ def _seen_before(turn: Turn, best: e.Claim, premise: Premise) -> Iterator[tuple[
 
 
 def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Claim]]:
-    """(words, claim); the last is the one that leads furthest."""
+    """(words, claim); the last is the one with which the run gets furthest."""
     yield "", e.Claim()
     if premise.findings:
         for one in _findings(run, role):
@@ -344,7 +344,7 @@ def _claims(run: Run, role: str, premise: Premise) -> Iterator[tuple[str, e.Clai
 
 
 def _findings(run: Run, role: str) -> list[e.Finding]:
-    """There is one finding: a reviewer raises and closes it, an author disputes it. It may be one that stops."""
+    """There is one finding: a reviewer opens and closes it, an author disputes it. It may be one that stops the run."""
     statuses = ("disputed",) if role == "author" and run.findings else ()
     statuses = ("open", "fixed") if role == "reviewer" else statuses
     grave = [e.Finding(id="S1", severity="high", kind="security")] if role == "reviewer" else []

@@ -1,4 +1,4 @@
-"""What a run may do after its end: land, if a person orders it, and nothing else. Every way that it can go is tried."""
+"""What a run may do after its end: land if a person orders it, and nothing else. Every possible course is tried."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def may_follow_end(run: Run, event: e.AnyEvent) -> bool:
 
 
 def wrong_landing(run: Run) -> str:
-    """What breaks the law when an ended run is told to land, as a sentence; "" if nothing does."""
+    """How an ended run that is told to land breaks the law, as a sentence; "" if it does not."""
     order = messages.encode(messages.Land(branch="main", who="anna"))
     ordered = mail.hear(run, order, 1, run.at)
     return next((wrong for way in WAYS if (wrong := _wrong(run, ordered, way))), "")

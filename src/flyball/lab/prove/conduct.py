@@ -1,4 +1,4 @@
-"""The laws of acts, stops and ends. Each says in a sentence how it is broken, or nothing."""
+"""The laws about acts, stops and ends. Each returns a sentence that says how it is broken, or ""."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Observation
 from flyball.state.run import Run
 
-UNCHANGED = (  # what an interruption leaves alone
+UNCHANGED = (  # what an interruption must not change
     *("turn", "iteration", "spent", "state", "status", "pending", "path.failures", "path.entries"),
     *("path.interventions", "spending.child_turns", "progress.idle", "progress.errors", "progress.trees"),
     *("tries.retries", "tries.contexts", "evidence.proof", "checkout.commit"),
 )
-COUNTS = (  # what a limit leaves alone
+COUNTS = (  # what a limit must not change
     *("turn", "iteration", "path.failures", "progress.idle", "progress.errors", "tries.retries"),
 )
 
 
 def differences(before: Run, after: Run, names: Iterable[str]) -> list[str]:
-    """The parts that differ, of those named."""
+    """The named parts that differ."""
     return [name for name in names if (get := attrgetter(name))(before) != get(after)]
 
 
@@ -72,10 +72,10 @@ def turn_allowed(step: Observation) -> str:
 
 
 def covered(step: Observation) -> str:
-    """GUARD-4: what is spent and another turn like the last stay within the budget."""
+    """GUARD-4: what was spent, plus another turn like the last one, stays within the budget."""
     budget, was = step.premise.settings.budget, step.was
     if not _act(step).do.startswith(("agent:", "run:")) or step.premise.machine.supervises:
-        return ""  # the budget is that of each run below
+        return ""  # here the budget is that of each child run
     reserve = step.premise.cost_uusd + step.premise.tokens if was.priced else 0
     most = budget.uusd if budget.tokens is None else budget.tokens
     if most is not None and was.spent + reserve > most:
@@ -119,7 +119,7 @@ def may_intervene(step: Observation) -> str:
 
 
 def asks_after_crashes(step: Observation) -> str:
-    if _act(step).why == "rollback":  # a person's own order
+    if _act(step).why == "rollback":  # an order of a person
         return ""
     if step.before.tries.gone:
         return "an act begins though what acts stand on is gone"
@@ -172,13 +172,13 @@ def no_same_stop(step: Observation) -> str:
 
 
 def _below(step: Observation) -> bool:
-    """It carries the code of the run below: the limit was that one's."""
+    """The stop has the code of the child run, whose limit it was."""
     below = step.before.path.child_stop
     return below is not None and below.code in (_stop(step).code, _stop(step).rule)
 
 
 def no_fewer_iterations(step: Observation) -> str:
-    """What ends for a limit has used it up."""
+    """A run that ends because of a limit has used it up."""
     if _below(step):
         return ""
     stop, most = _stop(step), step.premise.most
@@ -241,7 +241,7 @@ def stays_unwaivable(step: Observation) -> str:
 
 
 def granted_by_a_person(step: Observation) -> str:
-    """GUARD-2: what may be called is what a person's answer to the very question says."""
+    """GUARD-2: a call is allowed only by a person's answer to the question about it."""
     before, after, event = step.before, step.after, step.event
     expected = before.evidence.grants
     if isinstance(event, e.ActFinished) and after.turn > before.turn:
@@ -258,9 +258,9 @@ def granted_by_a_person(step: Observation) -> str:
 
 
 def files_remembered(step: Observation) -> str:
-    """ALO-5: what was changed, and what this fact says was changed, are known after it."""
+    """ALO-5: files changed before, and those that this event reports, are known after it."""
     if isinstance(step.event, e.Charged) and step.premise.machine.supervises:
-        return ""  # the run below has a checkout of its own, and remembers
+        return ""  # the child run has a checkout of its own, and records its changes itself
     result = step.event.result if isinstance(step.event, e.ActFinished) else step.event
     missing = {*step.before.checkout.changed, *getattr(result, "changed", ())}.difference(
         step.after.checkout.changed
@@ -269,7 +269,7 @@ def files_remembered(step: Observation) -> str:
 
 
 def only_appended(step: Observation) -> str:
-    """ALO-8: the record of what was done can grow."""
+    """ALO-8: the record of what was done only grows."""
     before, after = step.before, step.after
     if not type(step.event).__struct_config__.frozen:
         return "a fact can be changed"

@@ -1,4 +1,4 @@
-"""Breadth first through everything that may happen: the first breach found is the shortest there is."""
+"""Breadth first through everything that may happen, so the first violation found has the shortest path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flyball.state import fold as runs
 from flyball.state.run import Run
 from flyball.views.run_view import Timeline
 
-LARGEST = 200_000  # states; a machine that has more is not small enough to be explored
+LARGEST = 200_000  # states; a machine with more is too large to be explored
 
 
 class Step(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
 
 
 class Broken(Struct, frozen=True):
-    """A law that does not hold, and the shortest way to where it breaks."""
+    """A law that does not hold, and the shortest path to the violation."""
 
     law: str
     says: str
@@ -52,7 +52,7 @@ class Exploration(Struct, frozen=True):
 
 
 class _Breach(Exception):
-    """A law is broken in the step at hand."""
+    """A law is broken in the current step."""
 
     def __init__(self, law: str, says: str) -> None:
         super().__init__(says)
@@ -60,7 +60,7 @@ class _Breach(Exception):
 
 
 class Graph:
-    """What was reached: each node with the way it was first reached by."""
+    """What was reached, each node with the way by which it was reached first."""
 
     def __init__(self, premise: Premise) -> None:
         self.premise = premise
@@ -101,7 +101,7 @@ class Graph:
 
 
 def explore(premise: Premise, within: int | None = None, from_start: bool = False) -> Exploration:
-    """Everything within so many steps (None: everything), or only what comes before the first wait."""
+    """Everything within that many steps (None: everything), or only what comes before the first wait."""
     graph = Graph(premise)
     run = runs.begin(premise.began())
     graph.add(run, first(run, premise), 0, None)
@@ -156,7 +156,7 @@ def _expand(graph: Graph, node: int) -> Broken | None:
         return _told(graph, node, move, breach.law, breach.says)
     except RecursionError:
         return _told(graph, node, move, "SYS-3", "the rules turn in a circle")
-    except Exception as problem:  # whatever the rules raise is a counterexample
+    except Exception as problem:  # any exception in the rules is a counterexample
         return _told(graph, node, move, _law_of(problem), f"{type(problem).__name__}: {problem}")
 
 
@@ -165,7 +165,7 @@ def _law_of(problem: Exception) -> str:
 
 
 def _rests(run: Run) -> None:
-    """An ended run does nothing."""
+    """An ended run does nothing more."""
     if decide.due(run, run.at + 1) != Rest():
         raise _Breach("HUMAN-3", "something is due in a run that has ended")
     for what in ("pause", "cancel"):
@@ -177,7 +177,7 @@ def _rests(run: Run) -> None:
 def take(
     premise: Premise, run: Run, witness: Witness, move: Move
 ) -> tuple[Run, Witness, list[e.AnyEvent]] | None:
-    """The run and the witness after this move, and its facts, every law checked; None: nothing came of it."""
+    """The run and the witness after this move, and its events, with every law checked; None: the move has no effect."""
     events = facts(run, move)
     if not events:
         return None
@@ -199,7 +199,7 @@ def take(
 
 
 def _turns(premise: Premise, run: Run, move: Move) -> int:
-    """Engagements of an agent in this move; a run below takes as many as its own bound says."""
+    """Agent turns in this move; a child run takes as many as its own bound says."""
     result = move.finished.result if move.finished else None
     if isinstance(result, e.ChildEnded) and run.act is not None:
         return premise.below.get(run.act.role, 1)
@@ -210,7 +210,7 @@ def _turns(premise: Premise, run: Run, move: Move) -> int:
 
 
 def waits(run: Run) -> bool:
-    """For a human, a trigger, a limit; or it has ended."""
+    """Whether it waits for a person, a trigger or a limit, or has ended."""
     return run.status != "running" or (run.act is None and run.here.act in ("listen", "wait"))
 
 
@@ -231,7 +231,7 @@ def _measured(graph: Graph, from_start: bool) -> Exploration:
 
 
 def _no_way_out(graph: Graph) -> int | None:
-    """The first node from which neither an end (but by cancelling) nor a trigger's wait can be reached."""
+    """The first node from which neither an end (except by cancelling) nor a wait for a trigger can be reached."""
     good = {n for n, (run, _) in enumerate(graph.nodes) if run.end or listens(run)}
     return graphs.lost([[there for there, _ in steps] for steps in graph.edges], good)
 
@@ -241,7 +241,7 @@ def listens(run: Run) -> bool:
 
 
 def _sorted(graph: Graph) -> tuple[list[int], list[int]]:
-    """By the steps between waits."""
+    """In the order of the steps between waits."""
     return graphs.in_order(
         [
             [there for there, _ in steps] if not waits(graph.nodes[node][0]) else []
@@ -251,7 +251,7 @@ def _sorted(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def _circle(graph: Graph, loose: list[int]) -> Broken:
-    """The shortest circle through the first of the nodes that stand in one."""
+    """The shortest cycle through the first node that is in one."""
     inside = {n for n in loose if not waits(graph.nodes[n][0])}
     for start in sorted(inside, key=lambda n: graph.depth[n]):
         way = _back_to(graph, start, inside)
@@ -303,7 +303,7 @@ def _line(run: Run, move: Move) -> tuple[Run, Step]:
         for fact in facts(run, move):
             words.append(brief(run, fact))
             run = runs.apply(run, fact)
-    except Exception as problem:  # the breach itself
+    except Exception as problem:  # the violation itself
         words.append(f"({type(problem).__name__})")
     return run, Step(move.says, tuple(words), run.state, run.status)
 
@@ -324,7 +324,7 @@ def _leads(graph: Graph, run: Run, witness: Witness, move: Move, there: int) -> 
 
 
 def brief(run: Run, fact: e.AnyEvent) -> str:
-    """A fact in words; `run` is as it was before it."""
+    """An event in words; `run` is the run before it."""
     timeline = Timeline()
     timeline.add(run)
     return timeline.line(run.id, fact).text

@@ -1,4 +1,4 @@
-"""What only a whole graph shows. A graph is the steps from each node, by number."""
+"""Properties of a whole graph, which is given as the steps from each node, by number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Steps = Sequence[Sequence[int]]
 
 
 def lost(steps: Steps, good: Collection[int]) -> int | None:
-    """The first node from which no good one can be reached."""
+    """The first node from which no good node can be reached."""
     back: list[list[int]] = [[] for _ in steps]
     for node, there in enumerate(steps):
         for one in there:
@@ -23,7 +23,7 @@ def lost(steps: Steps, good: Collection[int]) -> int | None:
 
 
 def in_order(steps: Steps) -> tuple[list[int], list[int]]:
-    """The nodes in an order that follows every step; and those that stand in a circle, or behind one."""
+    """The nodes in an order that follows every step; and those that are in a cycle or only reachable through one."""
     entering = [0] * len(steps)
     for there in steps:
         for one in there:

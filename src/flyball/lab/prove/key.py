@@ -1,8 +1,9 @@
-"""When two runs are the same to every rule.
+"""When two runs are equal for every rule.
 
-A field of the run is either known here, and then kept as far as decisions read it, or unknown, and then kept as it
-is: a rule that begins to read something new makes the exploration larger, never wrong. Left out are clocks, ids,
-texts, sessions and counts without a limit. Trees are named by the order in which the run speaks of them.
+A field of the run is either listed here, and then kept as far as decisions read it, or not listed, and then kept as it
+is: if a rule begins to read something new, the exploration becomes larger, never wrong. Clocks, ids, texts,
+sessions and
+counts without a limit are left out. Trees are numbered in the order in which the run mentions them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ UNREAD = (  # what no decision reads
     ),
     *("talk.recent", "talk.played", "evidence.before"),
 )
-READ = (  # what the key below holds in its own way
+READ = (  # what the key below keeps in its own form
     *("state", "status", "end", "stop", "question", "until", "agenda", "act", "turn", "iteration", "tree"),
     *("spent", "path.child_stop", "path.origin", "path.entries", "path.failures", "spending.child_turns"),
     *("spending.idle_children", "spending.turns_base", "spending.iteration_base", "spending.base"),
@@ -63,7 +64,7 @@ _kept = attrgetter(*KEPT)
 
 
 class Names:
-    """Trees by the order in which they are spoken of."""
+    """Trees, numbered in the order in which they are mentioned."""
 
     def __init__(self) -> None:
         self.given: dict[str, int] = {}
@@ -72,7 +73,7 @@ class Names:
         return self.given.setdefault(tree, len(self.given)) if tree else -1
 
     def known(self, tree: str) -> int:
-        """A tree that nothing else speaks of will not come back: which one it was does not matter."""
+        """A tree that nothing else mentions cannot come back, so it does not matter which one it was."""
         return self.given.get(tree, -1)
 
 
@@ -95,7 +96,7 @@ def key(run: Run, witness: Witness, premise: Premise) -> tuple[Any, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Whatever it is, as something that can be looked up."""
+    """Any value, as something hashable."""
     return value if isinstance(value, bool | int | str) else repr(value)
 
 
@@ -123,7 +124,7 @@ def _step(run: Run, step: AnyStep, trees: Names) -> tuple[Any, ...]:
         case Follow():
             data = dict(step.data)
             if not run.machine.place(run.state, step.outcome).startswith("any:"):
-                data.pop("state", None)  # a state is named for nothing where the table names it
+                data.pop("state", None)  # where the table names the state, the data does not
             details = tuple((name, str(value)) for name, value in sorted(data.items()))
             return step.outcome, step.waits, step.past_breakpoint, trees.of(step.before), details
         case _:
@@ -194,7 +195,7 @@ def _counts(run: Run, premise: Premise) -> tuple[Any, ...]:
 
 
 def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
-    """What probes go by, where there are any."""
+    """What decides about probes, where there are any."""
     most, progress, talk = premise.most("probe"), run.progress, run.talk
     if not (most and premise.owner and premise.proves):
         return ()
@@ -210,7 +211,7 @@ def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
 
 
 def _plan(plan: Plan, premise: Premise) -> tuple[Any, ...]:
-    """What is planned, and counts as far as a limit reads them."""
+    """The plan, and its counts as far as a limit reads them."""
     most = {key: premise.most(key) or 0 for key in ("turns", "no_progress", "same_action", "same_error")}
     assessment = plan.assessment
     return (

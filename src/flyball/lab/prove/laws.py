@@ -1,6 +1,6 @@
-"""What must hold at every step, each law with its id.
+"""What must hold at every step: each law with its id.
 
-Most look at one fact, with the run before and after it: what holds at each step holds forever.
+Most laws look at one event, with the run before and after it: what holds at each step holds forever.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ Law = Callable[[Observation], str]
 
 
 def laws_of(machine: Machine) -> list[str]:
-    """The laws that concern this machine."""
+    """The laws that apply to this machine."""
     return [law for law in LAWS if ONLY_IN.get(law, machine.name) == machine.name]
 
 
 def broken(step: Observation) -> tuple[str, str] | None:
-    """The law that this fact breaks, and how."""
+    """The law that this event breaks, and how."""
     for law, check in (*ALWAYS, *CHECKS.get(type(step.event), ())):
         says = check(step) if ONLY_IN.get(law) in (None, step.premise.machine.name) else ""
         if says:
@@ -128,7 +128,7 @@ CHECKS: dict[type[e.Event], Sequence[tuple[str, Law]]] = {
 def step_breaks(
     before: Run, move: Move, facts: Sequence[e.AnyEvent], after: Run, now: Witness
 ) -> tuple[str, str] | None:
-    """What no single fact shows."""
+    """What no single event shows."""
     kinds = {type(fact) for fact in facts}
     if before.status == "blocked" and after.status == "running" and not kinds & {e.Answered, e.ChildWentOn}:
         return "ALO-9", "a blocked run goes on without an answer"

@@ -1,4 +1,4 @@
-"""Several machines proved side by side, a processor each."""
+"""Several machines proved in parallel, one process for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Proved = tuple[Machine, Proof, float]  # how long it took, in seconds
 
 
 def proofs(pairs: Sequence[tuple[Machine, Find]]) -> Iterator[Proved]:
-    """In their order; the largest are begun first."""
+    """In the given order; the largest are started first."""
     if len(pairs) < 2:
         yield from ((table, *timed(table, finding)) for table, finding in pairs)
         return

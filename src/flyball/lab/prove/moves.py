@@ -1,7 +1,7 @@
-"""Every next move of a run, and the facts that the real rules make of it.
+"""Every possible next move of a run, and the events that the production rules make of it.
 
-What the shell would do is done here by hand: a child gets its id, a run below charges and stops its parent, a
-message is taken at any point. What follows is the core's own `due`, `react`, `hear` and `wake`.
+What the supervisor would do is done here by hand: a child gets its id, a child run charges and stops its parent, a
+message may arrive at any point. Everything else is done by the real `due`, `react`, `hear` and `wake`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flyball.lab.prove.premises import Premise
 from flyball.state import fold as runs
 from flyball.state.run import Run
 
-STALE = "another"  # the hash of something that was not shown
+STALE = "another"  # the hash of something else than what was shown
 WORDS = ("answer", "redirect")  # answers that carry text
 BELOW = (
     ("waiting", "wait.question", None),
@@ -141,7 +141,7 @@ def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iter
 
 
 def _said(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messages.Answer]:
-    """An answer that names a state: each of them, or the first and the last."""
+    """An answer that names a state: each state, or only the first and the last one."""
     target = run.here.on.get(plain.verb, "") if run.here.act == "ask" else ""
     if target.startswith("any:"):
         choices = run.machine.targets(target)
@@ -155,7 +155,7 @@ def _said(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messag
 
 
 def facts(run: Run, move: Move) -> list[e.AnyEvent]:
-    """The facts that would be journaled."""
+    """The events that would be journaled."""
     match move.kind:
         case "due":
             return _due(run, move.at)

@@ -1,4 +1,4 @@
-"""One fact as a law sees it."""
+"""One event as a law sees it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_THE_RULES = (*OURS, "stalled", "third_failure", "escalate", "halted", "paused
 
 
 class Observation(Struct, frozen=True):
-    """One fact, with the run and the witness before and after it."""
+    """One event, with the run and the witness before and after it."""
 
     premise: Premise
     before: Run

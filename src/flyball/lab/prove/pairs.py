@@ -1,8 +1,9 @@
-"""Two runs as one: a run and the run below it, by their own rules, in one journal transaction at a time.
+"""Two runs together: a run and its child run, both with the production rules, one journal transaction at a time.
 
-Each machine is proved by itself with the runs below it taken for acts. Here they are real: what one means to the other
-goes through the very `Family` that the supervisor changes runs by. A run below the lower one is taken for an act again, so
-a chain of three is two pairs. What the shell does (begin the lower run, spread what is asked) is done by hand.
+Each machine is proved by itself with its child runs treated as acts. Here both runs are real, and their effects on each
+other go through the same `Family` that the supervisor uses. A child run of the lower run is treated as an act again, so
+a chain of three is covered by two pairs. What the supervisor does (start the lower run, pass requests on) is
+done by hand.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ GRANDCHILD = (("waiting", "wait.question"), ("blocked", "blocked.guard.radius"))
 
 
 class Breach(Exception):
-    """A law of the two is broken in the step at hand."""
+    """A law about the pair is broken in the current step."""
 
     def __init__(self, law: str, says: str) -> None:
         super().__init__(says)
@@ -44,7 +45,7 @@ class Breach(Exception):
 
 
 class Pair(Struct, frozen=True):
-    """The two machines, and the state of the upper one that runs the lower."""
+    """The two machines, and the state of the upper one that runs the lower one."""
 
     upper: Premise
     lower: Premise
@@ -71,7 +72,7 @@ def pair(upper: Machine, state: State, lower: Machine) -> Pair:
 
 # ---- what may happen ---------------------------------------------------------------------------------------------------
 
-Runs = tuple[Run, ...]  # the upper run, then the lower one, if it is there
+Runs = tuple[Run, ...]  # the upper run, then the lower one if it exists
 
 
 class FamilyStep(Struct, frozen=True):
@@ -102,7 +103,7 @@ def happenings(family: Runs, two: Pair) -> Iterator[FamilyStep]:
 
 
 def _of_itself(family: Runs, two: Pair, now: int) -> Iterator[FamilyStep]:
-    """As the supervisor's tick: whatever is due in either, in one transaction."""
+    """As the supervisor's tick does: whatever is due in either run, in one transaction."""
     rests = [
         step.until
         for run in family
@@ -140,7 +141,9 @@ def _begun(changes: Family, run: Run, act: e.Act, two: Pair, now: int) -> None:
 def _child(parent: Run, two: Pair, now: int) -> e.RunBegan:
     event = two.lower.began()
     if parent.machine.supervises:  # in a checkout of its own
-        settings = replace(event.settings, proof=())  # what the gate does is proved of each machine by itself
+        settings = replace(
+            event.settings, proof=()
+        )  # what the gate does is proved for each machine by itself
         return replace(event, at=now, run=BELOW, parent=TOP, root=BELOW, owner=True, settings=settings)
     return replace(
         event,
@@ -159,7 +162,7 @@ def _came_of(family: Runs, run: Run, act: e.Act, two: Pair, now: int) -> Iterato
     for came in results(run, act, premise):
         result = came.finished.result
         if isinstance(result, e.TurnEnded) and result.verdict == "context":
-            continue  # what it costs is proved of each machine by itself
+            continue  # what it costs is proved for each machine by itself
         charges = _went_on(run, act, result, premise, now)
         after = _changes(family)
         for member, facts in charges:
@@ -176,7 +179,7 @@ def _came_of(family: Runs, run: Run, act: e.Act, two: Pair, now: int) -> Iterato
 def _went_on(
     run: Run, act: e.Act, result: e.AnyResult, premise: Premise, now: int
 ) -> list[tuple[str, list[e.AnyEvent]]]:
-    """A run below the lower one is an act: what it cost is charged to all above it."""
+    """A child run of the lower run is an act: its cost is charged to all runs above it."""
     if not isinstance(result, e.ChildEnded):
         return []
     continued: list[e.AnyEvent] = [e.ChildWentOn(at=now, run=act.child)] if run.status != "running" else []
@@ -206,7 +209,7 @@ def _answered(family: Runs, run: Run, question: e.Question, now: int) -> Iterato
 
 
 def _asked(family: Runs, what: str, now: int) -> Iterator[FamilyStep]:
-    """What is asked of a run holds for the one below it; a cancel ends the act in flight."""
+    """A request to a run also applies to its child run; a cancel ends the act in flight."""
     facts: list[tuple[str, list[e.AnyEvent]]] = [
         (run.id, mail.hear(run, messages.encode(messages.Ask(what=what)), 1, now)) for run in family
     ]
@@ -233,7 +236,7 @@ def _happened(
 
 
 def _written(says: str, family: Runs, changes: Family) -> Iterator[FamilyStep]:
-    """The family after it; a lower run that has ended is let go."""
+    """The family afterwards; a lower run that has ended is dropped."""
     facts = {name: list(staged.events) for name, staged in changes.changed.items() if staged.events}
     if not facts:
         return
@@ -246,7 +249,7 @@ def _written(says: str, family: Runs, changes: Family) -> Iterator[FamilyStep]:
 
 
 def check(family: Runs, step: FamilyStep) -> None:
-    """What must hold of the two together, whatever each does by itself."""
+    """What must hold for the pair, whatever each run does by itself."""
     top = step.family[0]
     _ends_together(family, step)
     _charged(step)
@@ -266,7 +269,9 @@ def check(family: Runs, step: FamilyStep) -> None:
 
 
 def _ends_together(family: Runs, step: FamilyStep) -> None:
-    """A lower run's end is the outcome of the upper one's act, in the same transaction; its tree is theirs."""
+    """The end of the lower run is the outcome of the upper run's act, in the same transaction, and with the same
+    tree.
+    """
     over = [fact for fact in step.facts.get(BELOW, []) if isinstance(fact, e.Ended)]
     reports = [
         f
@@ -286,18 +291,18 @@ def _ends_together(family: Runs, step: FamilyStep) -> None:
 
 
 def _set_aside(top: Run) -> bool:
-    """The lower run pauses, and the upper one waits for a person or does something more urgent."""
+    """The lower run pauses, while the upper one waits for a person or does something more urgent."""
     plans = (top.plan, *top.plan.aside)
     return any(plan.act is not None and plan.act.child == BELOW for plan in plans)
 
 
 def _given_up(family: Runs) -> bool:
-    """The upper run waits no more for the lower one, which is being cancelled."""
+    """The upper run no longer waits for the lower one, which is being cancelled."""
     return len(family) == 2 and family[1].asked == "cancel" and family[0].child != BELOW
 
 
 def _charged(step: FamilyStep) -> None:
-    """What the lower run spends, the upper one pays in the same transaction."""
+    """What the lower run spends is charged to the upper one in the same transaction."""
     facts = step.facts.get(BELOW, [])
     turns = [f for f in facts if isinstance(f, e.ActFinished) and isinstance(f.result, e.TurnEnded)]
     paid = [f for f in step.facts.get(TOP, []) if isinstance(f, e.Charged) and f.run == BELOW]
@@ -315,7 +320,7 @@ def _one_act(family: Runs) -> None:
 
 
 def _stand_alike(top: Run, low: Run) -> None:
-    """The lower run's wait, pause or block is the upper one's, with its code."""
+    """If the lower run waits, pauses or is blocked, so is the upper one, with the same code."""
     if low.status == "running" and top.status != "running":
         raise Breach("SYS-7", f"the run below goes on, the run above is {top.status}")
     if low.status == "running":
@@ -331,7 +336,7 @@ def _stand_alike(top: Run, low: Run) -> None:
 
 
 class Graph:
-    """What was reached, and from where by what."""
+    """What was reached, from where, and by which step."""
 
     def __init__(self, two: Pair) -> None:
         self.two, start = two, first(two)
@@ -351,7 +356,7 @@ class Graph:
 
 
 def explore(two: Pair) -> Exploration:
-    """Breadth first through everything that may happen to the two."""
+    """Breadth first through everything that may happen to the pair."""
     graph = Graph(two)
     broken: Broken | None = None
     for node, family in enumerate(graph.nodes):
@@ -373,12 +378,12 @@ def _expand(graph: Graph, node: int) -> Broken | None:
         return None if graph.edges[node] else _told(graph, node, "SYS-1", "nothing leads on")
     except Breach as breach:
         return _told(graph, node, breach.law, breach.says, step)
-    except Exception as problem:  # whatever the rules raise is a counterexample
+    except Exception as problem:  # any exception in the rules is a counterexample
         return _told(graph, node, "SYS-3", f"{type(problem).__name__}: {problem}")
 
 
 def _key(family: Runs, two: Pair) -> tuple[Any, ...]:
-    """Each run as the rules see it, and which trees of the lower one the upper one knows."""
+    """Each run as the rules see it, and which trees of the lower run the upper one knows."""
     keys = tuple(key(run, NOBODY, two.of(run)) for run in family)
     if len(family) == 1:
         return keys
@@ -388,7 +393,7 @@ def _key(family: Runs, two: Pair) -> tuple[Any, ...]:
 
 
 def _never_ends(graph: Graph) -> Broken | None:
-    """From every point an end (or a trigger's wait) can be reached, and no circle goes without a wait."""
+    """From every point an end (or a wait for a trigger) can be reached, and every cycle contains a wait."""
     if len(graph.edges) < len(graph.nodes):
         return None
     good = {n for n, family in enumerate(graph.nodes) if family[0].end or listens(family[0])}

@@ -1,7 +1,7 @@
-"""Under which premises a machine is explored: its settings, small limits, and what may happen.
+"""The premises under which a machine is explored: its settings, small limits, and what may happen.
 
-The dimensions that do not touch each other are not crossed. Each premise opens one of them (crashes and messages,
-breakpoints, money, no proof, a run inside another's checkout …) and keeps the others still.
+Dimensions that are independent are not combined. Each premise opens one of them (crashes and messages, breakpoints,
+money, no proof, a child run in its parent's checkout …) and fixes the others.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from flyball.domain import events as e
 from flyball.domain.machine import Machine, State
 from flyball.domain.settings import SECOND, Budget, Settings
 
-SOON = 4  # microseconds, a step each, after which a limit has cleared
-SMALL = 2  # what a limit is set to; larger ones only repeat what two show
-UNIT = 1_000_000  # what a turn costs where money is a premise
+SOON = 4  # microseconds after which a limit has cleared
+SMALL = 2  # the value of limits; larger ones only repeat what two shows
+UNIT = 1_000_000  # the cost of a turn where the premise is about money
 NO_BUDGET = Budget(uusd=None, tokens=None, wall_us=None)
 MONEY = Budget(uusd=3 * UNIT, tokens=None, wall_us=None)
 TOKENS = Budget(uusd=None, tokens=3 * UNIT, wall_us=None)
 TIME = Budget(uusd=None, tokens=None, wall_us=4 * SECOND)
-COUNTED_APART = ("failures", "cto")  # one is enough where they are not the premise
+COUNTED_APART = ("failures", "cto")  # one is enough where the premise is not about it
 SMALL_BY_KEY = {
     **dict.fromkeys(COUNTED_APART, 1),
     "turns": 3,  # enough to open a circuit and probe
@@ -39,8 +39,8 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     options: dict[str, Any] = {}
     start: str = ""
     owner: bool = True
-    results: str = "few"  # all | few | onward: how much may come of an act
-    crashes: int = 0  # interruptions in a row that may happen
+    results: str = "few"  # all | few | onward: which results of acts are tried
+    crashes: int = 0  # interruptions in a row that are tried
     messages: tuple[str, ...] = ()  # what people may ask for at any point
     plans: bool = False  # planners give steps, which may need approval
     findings: bool = False  # judges find things, authors dispute them
@@ -48,12 +48,12 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
     cost_uusd: int = 0  # of a turn
     tokens: int = 0  # that a turn uses
     took_us: int = 0  # by a turn
-    measures: bool = False  # only the bound is wanted: laws are checked under the other premises
+    measures: bool = False  # only the bound is measured: laws are checked under the other premises
     below: dict[str, int] = {}  # machine -> turns that one of its runs may take between two waits
-    origins: tuple[str, ...] = ()  # states in which the state that called the CTO is still of account
+    origins: tuple[str, ...] = ()  # states in which it still matters which state called the CTO
 
     def most(self, key: str) -> int | None:
-        """A limit as it was set, found without asking the run."""
+        """A limit as it was set, without asking the run."""
         if key not in self._limits:
             self._limits[key] = self._most(key)
         return self._limits[key]
@@ -79,7 +79,7 @@ class Premise(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def blames(self) -> bool:
-        """Whether a failure of the run below is remembered for an end of this one."""
+        """Whether an end of this run depends on how its child run failed."""
         states = self.machine.states.values()
         led = [self.machine.place(s.name, o) for s in states for o in ("failure", "third_failure")]
         return any(t == "@fail" or (t in self.machine.states and self.machine.states[t].end) for t in led)
@@ -144,7 +144,7 @@ def _with(plain: Premise, **changes: Any) -> Settings:
 
 
 def origins(machine: Machine) -> tuple[str, ...]:
-    """The states that read who called the CTO, and those that lead there without calling it anew."""
+    """The states that read who called the CTO, and those that lead there without calling it again."""
     reading = {s.name for s in machine.states.values() if any(t.startswith("any:") for t in s.on.values())}
     states: set[str] = set()
     while reading - states:
@@ -174,13 +174,13 @@ def _phases(machine: Machine) -> tuple[str, ...]:
 
 
 def _by_table(plain: Premise) -> Iterable[Premise]:
-    """What only tables with the states for it know."""
+    """Premises for tables that have the states for them."""
     machine, limits = plain.machine, plain.settings.limits[plain.machine.name]
     outcomes = {outcome for state in machine.states.values() for outcome in state.on}
     roles = {state.of for state in machine.states.values() if state.act == "agent"}
     if not any(
         state.act == "run" for state in machine.states.values()
-    ):  # runs below take part of the crossing
+    ):  # child runs cover part of the combinations
         crossed = replace(plain, messages=("take-over",), crashes=5, results="onward")
         yield replace(crossed, name="take-over and crashes")
     if machine.supervises:
@@ -214,7 +214,7 @@ def _by_table(plain: Premise) -> Iterable[Premise]:
 
 
 def _nested(plain: Premise, parents: Iterable[Machine]) -> Iterable[Premise]:
-    """Inside another's checkout, as each table that runs this machine starts it."""
+    """As a child run in its parent's checkout, as started by each table that runs this machine."""
     if plain.machine.standing:
         return
     yield nested(replace(plain, name="in another's checkout"), {})
@@ -239,7 +239,9 @@ def _small(value: Any) -> Any:
 
 
 def at_own_limits(machine: Machine, below: Mapping[str, int], state: State | None = None) -> Premise:
-    """Nothing stops and every turn makes progress: the longest way there is. `state`: the one that runs it."""
+    """Nothing stops and every turn makes progress: the longest possible run. `state`: the state of the parent that
+    runs it.
+    """
     settings = Settings(proof=("prove",), budget=NO_BUDGET, agents={"default": "a"})
     options = dict(state.options) if state else {}
     return Premise(

@@ -1,4 +1,4 @@
-"""The laws of transitions. Each says in a sentence how it is broken, or nothing."""
+"""The laws about transitions. Each returns a sentence that says how it is broken, or ""."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def through_the_gate(step: Observation) -> str:
 
 
 def truly_done(step: Observation) -> str:
-    """LOOP-1, wherever a worker may be done; or a person said so of files that passed two probes."""
+    """LOOP-1, wherever a worker may be done; or a person said so about files that passed two probes."""
     moved, was = _moved(step), step.was
     source = step.premise.machine.states[moved.source]
     proven = was.finishes or was.settled or was.judged == "below"

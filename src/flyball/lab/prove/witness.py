@@ -1,7 +1,7 @@
-"""What an onlooker knows who believes the facts and the world, not the run's own counts.
+"""An independent count of what happened, made from the events and the real results, not from the run's own counts.
 
-It sees each fact as it is journaled and, where an act finished, what truly came of it. The laws compare its count
-with what the run does.
+It sees each event as it is journaled and, when an act has finished, its real result. The laws compare its counts with
+what the run does.
 """
 
 from __future__ import annotations
@@ -23,36 +23,38 @@ RENEWED = (
     "limit.fix_attempts",
     "limit.iterations",
     "failed.tests",
-)  # by an answer, all at once
+)  # all counts that an answer resets
 Name = Callable[[str], int]
 Place = tuple[str, str, str, str]  # state, code, rule of a stop, and the limit that led to it
 
 
 class Witness(Struct, frozen=True, kw_only=True):
-    checkout: str = ""  # the tree that is truly there
+    checkout: str = ""  # the tree that is really in the checkout
     wanted: str = ""  # the tree that must be there before the next act; "" the one that is
     before: str = ""  # the tree at the start of the last turn
-    proved: str = ""  # the last tree of which a proof truly passed
-    accepted: str = ""  # the last tree whose proof the gate examined without a doubt, or with a person's yes
+    proved: str = ""  # the last tree that really passed a proof
+    accepted: str = (
+        ""  # the last tree whose proof the gate examined without a doubt, or with a person's approval
+    )
     disproved: bool = False  # the last proof or commit of this tree failed
     committed: str = ""
-    landed: str = ""  # the tree that a branch of the user's took
+    landed: str = ""  # the tree that a branch of the user took
     done: str = ""  # the tree of which the author said DONE
 
     turned: str = ""  # the key of the last turn here
-    judged: str = ""  # the guard's word on it, or "approved" by a person
+    judged: str = ""  # the guard's verdict on it, or "approved" by a person
     diff: str = ""
     waived: str = ""
     signal: str = ""
     finishes: bool = False  # it claimed with two indicators and a signal
-    passed: str = ""  # the tree of which a probe truly passed last …
-    passes: int = 0  # … and how many
-    settled: bool = False  # two of them did, a person said that it is done, and no turn began since
+    passed: str = ""  # the tree that last really passed a probe …
+    passes: int = 0  # … and how many it passed
+    settled: bool = False  # it passed two, a person said that it is done, and no turn has started since
     fruitless: int = 0  # probes in a row with no fewer failing tests
     skipped: bool = False  # a left-out test was journaled since the state was entered
     broke: bool = False  # the breakpoint here was passed since the act
-    answered: Place | None = None  # the stop last answered, until an act begins
-    ran_out: str = ""  # the limit for which it came to a state that asks, until somebody answers there
+    answered: Place | None = None  # the stop answered last, until an act starts
+    ran_out: str = ""  # the limit that led it to a state that asks, until somebody answers there
 
     iteration: int = 0
     entries: dict[str, int] = {}
@@ -66,10 +68,10 @@ class Witness(Struct, frozen=True, kw_only=True):
     origin: str = ""
     spent: int = 0  # of money, or of tokens, since the budget was last raised
     took_us: int = 0
-    priced: bool = False  # a turn of its own ended since, so that the next one's cost is known
+    priced: bool = False  # one of its own turns has ended since, so the cost of the next one is known
 
     def key(self, run: Run, tree: Name, old: Name, premise: Premise) -> tuple[Any, ...]:
-        """As far as a law reads it; trees by the names that the run's own key gives them."""
+        """What the laws read; trees have the numbers that the run's own key gives them."""
         return (
             *(tree(self.checkout), tree(self.wanted), old(self.proved), old(self.committed)),
             old(self.landed),
@@ -102,7 +104,7 @@ def _entered(witness: Witness, state: str, premise: Premise) -> Witness:
 def saw(
     witness: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, premise: Premise
 ) -> Witness:
-    """After one more fact; `run` is as it was before it, `truth` what came of the act."""
+    """The witness after one more event; `run` is the run before it, `truth` the real result of the act."""
     match event:
         case e.ActStarted():
             return _began(witness, event.act)
@@ -135,7 +137,7 @@ def saw(
             return replace(witness, failed=0, **more)
         case e.RestoreOrdered() if event.why == "approved":
             return replace(witness, wanted=event.tree)
-        case e.RestoreOrdered() if event.why == "rollback":  # nothing of the last turn counts
+        case e.RestoreOrdered() if event.why == "rollback":  # the last turn no longer counts
             return replace(witness, wanted=event.tree, turned="", judged="")
         case _:
             return witness
@@ -166,7 +168,7 @@ def _charged(witness: Witness, run: Run, event: e.Charged, premise: Premise) -> 
 
 
 def _spent(witness: Witness, usage: e.Usage, took_us: int, premise: Premise) -> Witness:
-    """Up to the budget: what is beyond it does not matter."""
+    """Only up to the budget: more than that makes no difference."""
     budget = premise.settings.budget
     most, amount = (budget.uusd, usage.cost_uusd) if budget.tokens is None else (budget.tokens, usage.tokens)
     cost = 0 if most is None else min(witness.spent + amount, most)
@@ -180,7 +182,7 @@ def _raised(witness: Witness, run: Run) -> Witness:
 
 
 def _as_read(truth: e.AnyResult, reading: e.AnyResult) -> e.AnyResult:
-    """A claim that does not fit makes a failed turn; in nothing else is the reading believed."""
+    """A claim that does not fit makes a failed turn; everything else is taken from the real result."""
     if isinstance(truth, e.TurnEnded) and isinstance(reading, e.TurnEnded) and reading.verdict == "unknown":
         return replace(truth, verdict=reading.verdict)
     return truth
@@ -298,14 +300,14 @@ def _contexts(witness: Witness, verdict: str) -> int:
 
 
 def _signal(role: str, claim: e.Claim, findings: tuple[e.Finding, ...]) -> str:
-    """A round in which the reviewer closed the one finding that there is, is read as PASS (PAIR-6)."""
+    """A round in which the reviewer closed the only finding is read as PASS (PAIR-6)."""
     ids = {finding.id for finding in findings}
     closed = [f.status in ("fixed", "accepted") and f.id in ids for f in claim.findings]
     return "PASS" if role == "reviewer" and closed and all(closed) and not claim.signal else claim.signal
 
 
 def _counted(witness: Witness, run: Run, role: str, turn: e.TurnEnded, premise: Premise) -> Witness:
-    """A turn that costs a turn."""
+    """A turn that counts as a turn."""
     waits = bool(turn.claim.ask) or turn.claim.reading == "blocked" or turn.verdict == "needs_approval"
     idle = (
         witness.idle
@@ -353,7 +355,7 @@ def _moved(witness: Witness, run: Run, event: e.Moved, premise: Premise) -> Witn
     return _entered(witness, event.target, premise)
 
 
-FORGOTTEN: dict[str, Any] = {  # what concerns a visit to a state
+FORGOTTEN: dict[str, Any] = {  # counts for one visit to a state
     "turned": "",
     "judged": "",
     "signal": "",
@@ -392,14 +394,14 @@ def _answered(witness: Witness, run: Run, event: e.Answered) -> Witness:
 
 
 def _handed_back(witness: Witness, run: Run) -> Witness:
-    """Somebody has worked on it: what went before says nothing of the turns to come."""
+    """A person has worked in the checkout, so earlier turns say nothing about the next ones."""
     taken_over = run.stop is not None and run.stop.code == "wait.take_over"
     forgotten = replace(witness, idle=0, answered=None, turned="", judged="", signal="", finishes=False)
     return forgotten if taken_over else witness
 
 
 def _begun_anew(witness: Witness, run: Run) -> Witness:
-    """Where a limit leads to a state that asks, what is answered there (or a cooldown) is a new allowance."""
+    """Where a limit leads to a state that asks, the answer there (or a cooldown) resets the limits."""
     if not witness.ran_out or run.here.act != "ask":
         return witness
     if witness.ran_out == "limit.time":

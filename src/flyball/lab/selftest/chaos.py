@@ -1,8 +1,8 @@
-"""kill -9 of a real supervisor at random instants: nothing that was written is lost, nothing done is done again.
+"""kill -9 of a real supervisor at random moments: nothing that was written is lost, nothing is done twice.
 
-Right before each kill the journal is read; what stood there then must stand there forever. Effects are counted
-by their own witnesses. Each run must reach the end that it reaches undisturbed. The seed chooses runs and
-instants; what a process is doing at such an instant is up to the machine.
+Right before each kill the journal is read; what is in it then must stay in it. Effects are counted by a witness outside
+of Flyball. Each run must end as it does without kills. The seed chooses runs and moments; what a process is doing at
+that moment depends on the machine.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from flyball.runtime.app import App
 from flyball.state.run import Run
 
 LANES = 2
-KILLS_A_RUN = 8  # at most
-KEEPERS_TOO = 3  # in one of so many kills the keepers of its acts are killed with the supervisor
+KILLS_A_RUN = 8  # kills in one run, at most
+KEEPERS_TOO = 3  # one in this many kills also kills the keepers of the supervisor's acts
 STEP_S = 0.02
 PATIENCE_S = 120.0
 GOING_ON = ("go-on", "retry", "approve")
 
 
 class Tally(Struct):
-    """What was seen. A campaign passes if the middle part is all zero."""
+    """The counts. A campaign passes if those in the middle are all zero."""
 
     kills: int = 0
     with_keepers: int = 0
@@ -76,7 +76,7 @@ class Tally(Struct):
 
 
 class Ending(Struct, frozen=True):
-    """How a run ended, in all that must not depend on kills."""
+    """How a run ended, in everything that must not depend on kills."""
 
     end: str
     code: str
@@ -88,7 +88,7 @@ class Ending(Struct, frozen=True):
 
 
 class Campaign:
-    """So many kills, shared out over the lanes; each lane has a place of its own."""
+    """A number of kills, divided among the lanes; each lane has its own repository and state directory."""
 
     def __init__(self, folder: Path, kills: int, seed: int, say: Callable[[str], None]) -> None:
         self.folder, self.left, self.say = folder, kills, say
@@ -122,7 +122,7 @@ class Campaign:
         try:
             while any(thread.is_alive() for thread in threads):
                 time.sleep(STEP_S)
-        except BaseException:  # Ctrl+C: the lanes end what they have started
+        except BaseException:  # Ctrl+C: the lanes stop what they have started
             self.stop.set()
             raise
         finally:
@@ -132,7 +132,7 @@ class Campaign:
             raise faults[0]
 
     def take(self, most: int) -> int:
-        """So many of the kills that are left."""
+        """Take up to this many of the remaining kills."""
         with self.lock:
             kills = min(most, self.left)
             self.left -= kills
@@ -160,7 +160,7 @@ class Campaign:
 
 
 class Lane:
-    """Runs one after another, in one place."""
+    """Runs one run after another, in one place."""
 
     def __init__(self, campaign: Campaign, place: Place, chance: random.Random) -> None:
         self.campaign, self.place, self.chance = campaign, place, chance
@@ -170,7 +170,7 @@ class Lane:
         self.seen: dict[tuple[str, int], str] = {}
 
     def open(self) -> Lane:
-        """The journal belongs to the thread that opens it."""
+        """A journal must be used by the thread that opens it."""
         self.app = App(self.place.env)
         return self
 
@@ -188,7 +188,7 @@ class Lane:
         self._judge_all()
 
     def _rehearse(self, plot: Plot) -> None:
-        """Once, undisturbed: what the others are held against."""
+        """Run it once without kills: the other runs are compared with this one."""
         if plot.name in self.campaign.expected:
             return
         run = self._play(plot, 0)
@@ -203,7 +203,7 @@ class Lane:
     # ---- one run
 
     def _play(self, plot: Plot, kills: int) -> Run | None:
-        """Start it, kill it so often, and resume it until it ends; None: it never began, or never ended."""
+        """Start it, kill it this many times, and resume it until it ends; None: it never began or never ended."""
         words, root, remaining = self.place.words(plot), "", kills
         for _ in range(3 * kills + 20):
             if self.campaign.stop.is_set():
@@ -222,7 +222,7 @@ class Lane:
         return None
 
     def _drive(self, words: list[str], root: str, deadly: bool) -> int:
-        """One supervisor, until it ends or is killed. How many were killed: 0 or 1."""
+        """One supervisor, until it ends or is killed. Returns how many were killed: 0 or 1."""
         started = self.place.start(words)
         try:
             if deadly and not self._outlived(started, root):
@@ -238,7 +238,7 @@ class Lane:
                 started.wait()
 
     def _outlived(self, started: subprocess.Popen[bytes], root: str) -> bool:
-        """Wait for a random instant: while it starts, while it works, in an act; True: it ended before."""
+        """Wait for a random moment: while it starts, while it works, during an act. True: it has ended before."""
         when = self.chance.choice(("starting", "working", "working", "acting"))
         if when == "starting":
             return self._ends_within(started, self.chance.random() * 0.8, root)
@@ -265,7 +265,7 @@ class Lane:
         return 1
 
     def _kill_keepers(self) -> int:
-        """As when the computer loses power: the acts in flight are lost, not only their driver."""
+        """As after a power cut: the acts in flight are lost too, not only their supervisor."""
         living = self._keepers()
         for claim in living:
             with contextlib.suppress(ProcessLookupError, ValueError):
@@ -293,7 +293,7 @@ class Lane:
             self.seen[row.run, seq] = head
 
     def _answer(self, plot: Plot, run: Run) -> None:
-        """What a person would say to an open question, of the run or of one below it."""
+        """What a person would answer to an open question of the run or of its child run."""
         while run.question is None and run.child and self.app.journal.row(run.child):
             run = self.app.read(run.child)
         question = run.question
@@ -339,7 +339,7 @@ class Lane:
             self.campaign.complain(f"Run {run.id}: {effects}, wanted {dict(expected)}.")
 
     def _judge_all(self) -> None:
-        """Everything that was read before a kill is there, and the whole state adds up."""
+        """Everything that was read before a kill is still there, and the state directory is consistent."""
         for (run_id, seq), head in self.seen.items():
             if self.app.journal.hash_at(run_id, seq) != head:
                 self.campaign.note(events_lost=1)
@@ -377,7 +377,7 @@ class Lane:
 def chaos(
     kills: int, seed: int, say: Callable[[str], None], keep: bool = False, where: Path | None = None
 ) -> Tally:
-    """The whole campaign, in a temporary folder; it stays where something went wrong, or if asked to."""
+    """The whole campaign, in a temporary folder, which is kept if something went wrong or if asked for."""
     folder = Path(tempfile.mkdtemp(prefix="flyball-chaos-", dir=where))
     tally: Tally | None = None
     try:
@@ -393,7 +393,7 @@ def chaos(
 
 
 def facts(tally: Tally) -> dict[str, Any]:
-    """For programs."""
+    """The results for programs."""
     names = tally.__struct_fields__
     return {
         "good": tally.good,

@@ -1,4 +1,4 @@
-"""The journal conformance suite, run without a test runner: each law of `JournalSuite` on a store of its own."""
+"""The journal conformance suite without a test runner: each law of `JournalSuite` on a store of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def conform(folder: Path) -> ConformanceCount:
 def _check(count: ConformanceCount, name: str, journal: Journal) -> None:
     try:
         getattr(JournalSuite(), name)(journal)
-    except Exception as problem:  # whatever it is, the law does not hold here
+    except Exception as problem:  # any exception means that the law does not hold
         where = traceback.extract_tb(problem.__traceback__)[-1]
         law = name.removeprefix("test_").replace("_", " ")
         count.broken.append(

@@ -1,8 +1,8 @@
-"""What really happened, as seen from outside: each turn and proof leaves a line, whoever drove it.
+"""What really happened, recorded outside of Flyball: each turn and each proof writes a line, whichever process ran it.
 
-A line says which run and turn it is of, and carries the mark of the process that wrote it; the act's folder says
-which act that was; the journal says what became of the act. So an effect that was doubled, made up or never
-announced is told apart from one that was interrupted and, said to be so, begun anew.
+A line names its run and turn, and has the mark of the process that wrote it; the act's folder says which act that was;
+the journal says how the act ended. So effects that happened twice, never happened or were never announced can be told
+apart from those that were interrupted, recorded as such, and started again.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from flyball.journal import Entry
 
 
 class Effects(Struct, frozen=True):
-    """Of one run and its descendants. `finished` counts the effects of acts that came to something, by name."""
+    """The effects of one run and its descendants. `finished` counts the effects of acts that finished, by name."""
 
     finished: dict[str, int] = {}
     witnessed: int = 0
     doubled: int = (
-        0  # done more often than acts were begun for it, or done by an act of which nothing was said
+        0  # done more often than acts were started for it, or by an act that the journal does not mention
     )
-    unannounced: int = 0  # done without the journal saying first that it is begun
-    interrupted: int = 0  # acts that came to nothing, and were said to
+    unannounced: int = 0  # done before the journal recorded the start
+    interrupted: int = 0  # acts recorded as interrupted
 
 
 class Line(NamedTuple):
-    """What a turn or a proof (its turn is "-") left outside."""
+    """A line written by a turn or a proof (for which the turn is "-")."""
 
     name: str
     run: str
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class _Acts(NamedTuple):
-    """The acts of the journal by their keys: begun (with run and turn), finished, said to be interrupted."""
+    """The acts of the journal by their keys: started (with run and turn), finished, recorded as interrupted."""
 
     begun: dict[str, tuple[str, str]]
     finished: set[str]
@@ -86,7 +86,9 @@ def _acts(entries: list[Entry]) -> _Acts:
 
 
 def _announce_merges(acts: _Acts, keys: set[str]) -> None:
-    """What lands on a branch that moved is proved once more, in a folder named for the landing and the merge."""
+    """A commit that lands on a branch that has moved is proved again, in a folder named after the landing and the
+    merge.
+    """
     for key in keys:
         act = key.rpartition("-")[0]
         if act in acts.landings:
@@ -100,7 +102,7 @@ def _lines(witness: Path) -> list[Line]:
 
 
 def _keys(acts: Path, runs: set[str]) -> dict[str, str]:
-    """Which act each process was of, by its mark."""
+    """The act of each process, by its mark."""
     keys: dict[str, str] = {}
     for folder in acts.iterdir() if acts.is_dir() else ():
         if folder.name.partition("-")[0] in runs:

@@ -1,4 +1,4 @@
-"""A repository and a state directory of their own, and the real command line in them."""
+"""A repository and a state directory of their own, in which the real command line runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Place:
         return result.stdout.strip()
 
     def words(self, plot: Plot) -> list[str]:
-        """`flyball run …` for a plot. Without a sandbox, or nothing could be witnessed from outside."""
+        """`flyball run …` for a scenario. Without a sandbox, because the agent must write outside its checkout."""
         number = len(list(self.folder.glob("script-*.json")))
         script = self.folder / f"script-{number}.json"
         script.write_text(json.dumps(_filled({"roles": plot.roles}, str(self.witness))), "utf-8")
@@ -72,7 +72,7 @@ class Place:
         ]
 
     def start(self, words: list[str]) -> subprocess.Popen[bytes]:
-        """A real supervisor, in a session of its own; what it says is kept beside the repository."""
+        """A real supervisor, in a session of its own; its output is kept beside the repository."""
         with (self.folder / "said").open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "flyball", *words],
@@ -85,7 +85,7 @@ class Place:
             )
 
     def drives(self, pid: int) -> bool:
-        """Whether that process has come as far as being a driver."""
+        """Whether that process has started to drive a run."""
         return any((self.state / "drivers").glob(f"{pid}-*.lock"))
 
     def remove(self) -> None:

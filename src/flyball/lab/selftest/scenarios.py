@@ -1,6 +1,6 @@
-"""Small runs of every kind, as data: what the agent does in each turn, what a person answers, what proves it.
+"""Small runs of every kind, as data: what the agent does in each turn, what a person answers, how it is proved.
 
-Each turn and each proof leaves a line in a file that Flyball knows nothing of. `{w}` stands for its name.
+Each turn and each proof appends a line to a file that Flyball does not know. `{w}` stands for its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DONE = {"indicators": ["task complete", "all done"]}
 
 
 class Plot(Struct, frozen=True):
-    """One run. `answers` says what a person says to a question of that kind; `end` is how it ends undisturbed."""
+    """One run. `answers` says what a person answers to a kind of question; `end` is how it ends without kills."""
 
     name: str
     machine: str

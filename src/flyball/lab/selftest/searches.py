@@ -1,4 +1,4 @@
-"""The whole self-test: five searches for something wrong, one after the other, on this machine and this disk."""
+"""The whole self-test: five searches for faults, one after the other, on this machine and this disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 class Size(Struct, frozen=True):
-    """How much is tried."""
+    """The number of cases to try."""
 
     machines: tuple[str, ...] = SHIPPED
     seeds: int = 200
@@ -38,7 +38,7 @@ QUICK = Size(machines=("loop", "review"), seeds=16, kills=2, points=80)
 
 
 class Part(Struct):
-    """One search: what was tried, how many, what came of it."""
+    """One search: what was tried, how many cases, and the result."""
 
     name: str
     tried: str = ""
@@ -54,7 +54,7 @@ class Trial(Struct):
     sync_us: int
     parts: list[Part] = field(default_factory=list[Part])
     took_s: float = 0.0
-    kept: str = ""  # where everything lies, if something went wrong
+    kept: str = ""  # where everything is kept, if something went wrong
 
     @property
     def good(self) -> bool:
@@ -62,7 +62,7 @@ class Trial(Struct):
 
 
 def trial(where: Path, size: Size, say: Say, seed: int | None = None) -> Trial:
-    """Everything, in a new folder below `where`, which is removed unless something was found."""
+    """All searches, in a new folder below `where`, which is removed if nothing was found."""
     number = random.randrange(1 << 32) if seed is None else seed
     start, folder = time.monotonic(), _folder(where)
     result = Trial(number, machine(folder), sync_us(folder))
@@ -97,7 +97,7 @@ def _searched(name: str, search: Search, folder: Path, size: Size, seed: int, sa
     try:
         search(part, place, size, seed, say)
         part.held = not part.wrong
-    except Exception as problem:  # a search that breaks off has not held
+    except Exception as problem:  # a search that breaks off has failed
         part.wrong.append(f"It broke off: {type(problem).__name__}: {problem}")
     part.took_s = time.monotonic() - start
     return part
@@ -126,7 +126,7 @@ def _simulate(part: Part, folder: Path, size: Size, seed: int, say: Say) -> None
 
 
 def worlds(seeds: int, first: int, say: Say) -> tuple[str, dict[str, Any], list[str]]:
-    """Seeded worlds, played: what was tried, figures, and the seeds in which a law was broken."""
+    """Seeded worlds: what was tried, figures, and the seeds that broke a law."""
     from flyball.lab.simulate.campaign import simulate
 
     count = 0
@@ -194,7 +194,7 @@ SEARCHES: dict[str, Search] = {
 
 
 def facts(trial: Trial) -> dict[str, Any]:
-    """For programs."""
+    """The results for programs."""
     parts = [{name: getattr(part, name) for name in part.__struct_fields__} for part in trial.parts]
     data = {name: getattr(trial, name) for name in trial.__struct_fields__ if name != "parts"}
     return {"good": trial.good, **data, "parts": parts}

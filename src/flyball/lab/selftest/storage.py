@@ -1,8 +1,12 @@
-"""Every write and every sync of a run, gone wrong in every way: what was acknowledged is there, or it is refused.
+"""Every write and every sync of a run fails in every way: what was acknowledged is still there, or the journal is
+refused.
 
-A point is one deed of the disk and one fault. The story is written until the disk says no; then comes a healthy disk
-(after a power cut, where the fault is one) and a new driver reads, folds and continues. Good is: a prefix of the story
-that holds all that was acknowledged; and where the disk had lost what it said it kept, a prefix or a refusal.
+A point is one operation of the disk and one fault. The story is written until the disk fails; then a new driver with a
+healthy disk (after a power cut, if that is the fault) reads, folds and continues. The result is good if the
+journal holds
+a prefix of the story with everything that was acknowledged; if the disk lost data that it had claimed to keep,
+a shorter
+prefix or a refusal is good too.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ from flyball.lab.faulty_disk import FAULTS, DiskFault, FaultyDisk
 from flyball.lab.selftest.story import RUN, Story, folded, row_at, story
 from flyball.state.fold import thaw
 
-CHECKPOINT_PAGES = 48  # often enough that the file itself is written, too
-ON = 3  # steps that a new driver continues by
-WHOLE = 16  # at one of so many points it continues to the end
+CHECKPOINT_PAGES = 48  # often enough that the main file is written too
+ON = 3  # steps with which a new driver continues
+WHOLE = 16  # at one in this many points it continues to the end
 
 
 class FailedDriver(Struct):
-    """What a driver knows when its disk has said no: what was acknowledged, and the sentence."""
+    """What a driver knows when its disk has failed: what was acknowledged, and the error message."""
 
     told: int = 0  # events
     posted: int = 0  # messages
@@ -38,16 +42,16 @@ class FailedDriver(Struct):
 
 
 class SweepResult(Struct):
-    """What was tried, and what came of it. A sweep passes if `wrong` is empty."""
+    """What was tried, and the results. A sweep passes if `wrong` is empty."""
 
     events: int = 0
     deeds: dict[str, int] = field(default_factory=dict[str, int])
     points: int = 0
     by_fault: dict[str, int] = field(default_factory=dict[str, int])
-    kept: int = 0  # points after which everything acknowledged was there
-    shorter: int = 0  # the disk lied, and what is left is a prefix
-    refused: int = 0  # the disk lied, and the journal says so
-    unharmed: int = 0  # of those kept: the fault came to nothing
+    kept: int = 0  # points after which everything acknowledged was still there
+    shorter: int = 0  # the disk lost data, and a prefix is left
+    refused: int = 0  # the disk lost data, and the journal reports it
+    unharmed: int = 0  # of those kept: the fault had no effect
     wrong: list[str] = field(default_factory=list[str])
 
     @property
@@ -56,7 +60,7 @@ class SweepResult(Struct):
 
 
 class Bench:
-    """One folder, one disk, one story; each trial begins with an empty folder."""
+    """One folder, one disk, one story; each trial starts with an empty folder."""
 
     def __init__(self, folder: Path, source: Story | None = None) -> None:
         self.story = source or story()
@@ -74,7 +78,7 @@ class Bench:
     # ---- one trial
 
     def undisturbed(self) -> list[str]:
-        """What the disk does when nothing goes wrong: `write`, `sync` or `truncate`, in order."""
+        """The operations when nothing fails: `write`, `sync` or `truncate`, in order."""
         self._clear()
         self.disk.begin(DiskFault())
         lived = self._live()
@@ -90,7 +94,9 @@ class Bench:
             return "wrong", f"it said: {lived.said}"
         if trouble.kind in ("tear", "lose"):
             self.disk.power_cut()
-            Path(f"{self.path}-shm").unlink(missing_ok=True)  # the index does not outlive the power
+            Path(f"{self.path}-shm").unlink(
+                missing_ok=True
+            )  # the shared-memory index does not survive a power cut
         self.disk.mend()
         lies = trouble.kind == "lose"
         try:
@@ -104,7 +110,7 @@ class Bench:
         return names and (trouble.kind != "fill" or "full" in message)
 
     def _live(self) -> FailedDriver:
-        """Write the story until it is told or the disk says no."""
+        """Write the story until it ends or the disk fails."""
         lived = FailedDriver()
         try:
             journal = self._open()
@@ -155,7 +161,7 @@ class Bench:
         return ("kept", lived.said) if lived.said else ("unharmed", "")
 
     def _differs(self, journal: SqliteJournal, entries: list[Entry]) -> str:
-        """Everything that is there is the story's, and the state is the one the events add up to."""
+        """Whether everything stored belongs to the story, and the state is what the events add up to."""
         seq = len(entries)
         if tuple(entries) != self.story.entries[:seq]:
             return f"its {seq} events are not the story's"
@@ -192,7 +198,9 @@ _names = count()
 
 
 def points(deeds: list[str], seed: int, most: int | None = None) -> list[DiskFault]:
-    """Every deed with every fault, or a sample of so many; where a disk lies, the power goes some time later."""
+    """Every operation with every fault, or a sample of this size; where data is lost, the power is cut some time
+    later.
+    """
     rng = random.Random(seed)
     every = [(at, kind) for at in range(1, len(deeds) + 1) for kind in FAULTS]
     selected = every if most is None else sorted(rng.sample(every, min(most, len(every))))
@@ -203,7 +211,7 @@ def points(deeds: list[str], seed: int, most: int | None = None) -> list[DiskFau
 
 
 def _cut(rng: random.Random, at: int, last: int) -> int:
-    """Soon, at any time later, or only after everything is closed."""
+    """Soon, at any later time, or only after everything is closed."""
     return rng.choice((at + rng.randint(1, 40), rng.randint(at + 1, last + 1), 0))
 
 
@@ -214,7 +222,9 @@ def sweep(
     say: Callable[[int, int], None] = lambda done, of: None,
     share: tuple[int, int] = (0, 1),
 ) -> SweepResult:
-    """Try every point (or `most` of them) in this folder. `share` (n, of): only each `of`-th point from the n-th."""
+    """Try every point (or `most` of them) in this folder. `share` (n, of): only every `of`-th point, from the n-th
+    on.
+    """
     bench = Bench(folder)
     try:
         deeds = bench.undisturbed()
@@ -243,7 +253,7 @@ def _note(swept: SweepResult, trouble: DiskFault, deeds: list[str], came: str, w
 
 
 def together(parts: Iterable[SweepResult]) -> SweepResult:
-    """What several shares of one sweep came to."""
+    """The results of several shares of one sweep."""
     whole = SweepResult()
     for part in parts:
         whole.events, whole.deeds = part.events, part.deeds

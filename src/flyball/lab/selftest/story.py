@@ -1,6 +1,6 @@
-"""A run of some two hundred events, told by the real rules: what a driver would append, step by step.
+"""A run of about two hundred events, made by the production rules: what a driver would append, step by step.
 
-The same each time, so that a journal can be held against it event by event.
+It is the same each time, so that a journal can be compared with it event by event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORDS = "The change is made as asked and the reasons are written down beside it.
 
 
 class Step(Struct, frozen=True):
-    """One transaction; before it, somebody leaves this message. `run` is the fold after it."""
+    """One transaction; before it, somebody leaves this message. `run` is the run after it."""
 
     write: Write
     message: bytes
@@ -42,13 +42,13 @@ class Story(Struct, frozen=True):
     entries: tuple[Entry, ...]
 
     def taken(self, seq: int) -> int:
-        """How many messages a run at this event has taken."""
+        """How many messages a run has taken at this event."""
         return sum(bool(step.message) for step in self.steps if step.write.after < seq)
 
 
 @cache
 def story(events: int = EVENTS) -> Story:
-    """A loop that works until it has so many events, is told something now and then, is proved and committed."""
+    """A loop that works until it has enough events, gets a message now and then, is proved and committed."""
     teller = _Teller(events)
     teller.tell()
     drafts = tuple(draft for step in teller.steps for draft in step.write.drafts)
@@ -129,11 +129,11 @@ def _finished(act: e.Act, last: bool) -> Finished:
 
 
 def folded(entries: Sequence[Entry]) -> Run | None:
-    """The run that these events add up to; None: there are none."""
+    """The run that these events add up to; None if there are none."""
     return fold(None, [e.decode(entry.body) for entry in entries]) if entries else None
 
 
 def row_at(story: Story, seq: int) -> Row | None:
-    """The row that goes with the run at this event; None: there is none yet, or no transaction ends there."""
+    """The row that belongs to the run at this event; None if there is none yet, or no transaction ends there."""
     ends = {step.write.after + len(step.write.drafts): step.write.row for step in story.steps}
     return ends.get(seq)

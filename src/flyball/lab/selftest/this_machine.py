@@ -1,4 +1,4 @@
-"""What the trial stands on: this machine, its programs, and how long its disk takes to keep a promise."""
+"""The environment of the self-test: this machine, its programs, and how long its disk takes to sync."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = bytes(4096)
 
 
 def machine(folder: Path) -> dict[str, str]:
-    """Names and versions, each a word or two."""
+    """Names and versions, in a word or two each."""
     return {
         "flyball": __version__,
         "python": platform.python_version(),
@@ -44,7 +44,7 @@ def _version(program: str) -> str:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of the file system, where the kernel tells; the longest mount that the folder is in."""
+    """The kind of the file system, if the kernel says so; the longest mount point that contains the folder."""
     place = str(folder.resolve())
     try:
         mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
@@ -55,7 +55,7 @@ def _file_system(folder: Path) -> str:
 
 
 def sync_us(folder: Path) -> int:
-    """The median time of one page written and synced."""
+    """The median time to write and sync one page."""
     took: list[int] = []
     with (folder / "sync").open("wb", buffering=0) as file:
         for _ in range(SYNCS):
