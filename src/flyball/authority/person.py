@@ -1,15 +1,16 @@
-"""Who speaks for a person: a person, and never an agent (HUMAN-4).
+"""Commands that speak for a person are accepted from a person only, never from an agent (HUMAN-4).
 
-Two locks on one door, and every verb that speaks for a person goes through it:
+Every such command passes two checks:
 
-- Whose process is it? One whose ancestors include the keeper of an act, that carries a run's mark, or that lives in
-  another PID namespace than the drivers, is an agent's. A keeper is the subreaper of its act, so a process that
-  forks twice, leaves its session or wipes its environment stays below it.
-- Whose message is it? Each carries a seal made with a key of the state directory, which a sandbox hides. A message
-  without a right and fresh seal is refused by the driver, as a fact.
+- Whose process is it? A process belongs to an agent if its ancestors include the keeper of an act, if it
+carries a run's
+  mark, or if it lives in another PID namespace than the drivers. A keeper is the subreaper of its act, so a process
+  that forks twice, leaves its session or clears its environment stays below it.
+- Whose message is it? Each message carries a seal made with a key of the state directory, which a sandbox hides. A
+  driver refuses a message without a valid and unused seal, and records that.
 
-Without a sandbox an agent has the user's own rights: it can read the key, end its keeper or call on another process.
-There both locks are best effort, and `flyball show` says so.
+Without a sandbox an agent has the user's own rights: it can read the key, kill its keeper or use another process. Then
+both checks are best effort, and `flyball show` says so.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PROC = Path("/proc")
 
 
 class Agent(Struct, frozen=True):
-    """Why a process is taken for an agent's: the run it belongs to, if known, and how that shows."""
+    """Why a process is considered an agent's: the run that it belongs to, if known, and the evidence."""
 
     run: str
     how: str
@@ -56,9 +57,10 @@ class Agent(Struct, frozen=True):
 def agent_above(
     state_dir: Path, environ: Mapping[str, str], is_run: Callable[[str], bool], pid: int | None = None
 ) -> Agent | None:
-    """The agent that this process (or that one) belongs to; None if it may be a person's.
+    """The agent that this process (or the given one) belongs to; None if it may be a person's.
 
-    `known` tells the runs of this state directory: an agent of another one is a stranger here."""
+    `is_run` tells the runs of this state directory; agents of another one are not recognised.
+    """
     for ancestor in _line(_here() if pid is None else pid):
         key = _kept_act(ancestor, state_dir)
         if key:
@@ -130,7 +132,7 @@ class Seals:
         self.state_dir = state_dir
 
     def sealed(self, run: str, body: bytes) -> bytes:
-        """The message with a seal on it: only for this run, only these words, only once."""
+        """The message with a seal: valid only for this run, these words, and one use."""
         nonce = secrets.token_hex(16)
         row: dict[str, Any] = json.loads(body)
         return json.dumps({**row, "nonce": nonce, "seal": self._seal(run, nonce, body)}).encode()
@@ -140,7 +142,7 @@ class Seals:
         return hmac.new(self._key(), content, hashlib.sha256).hexdigest()
 
     def fault(self, message: Message, use: bool = False) -> str:
-        """Why this message does not count, as the end of a sentence; "" if it does. `use` uses its seal up."""
+        """Why this message does not count, as the end of a sentence; "" if it does. `use` marks its seal as used."""
         row = as_object(message.body) or {}
         if row.get("is") == "Tried":
             return complaint(message.body)
@@ -176,7 +178,7 @@ class Seals:
             return True
 
     def sweep(self, over: Callable[[str], bool]) -> None:
-        """Forget the seals of runs that take no messages any more."""
+        """Forget the seals of runs that no longer take messages."""
         for folder in sorted((self.state_dir / USED).glob("*")):
             if over(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -195,11 +197,11 @@ class Seals:
 
 
 def tried(what: str, agent: Agent) -> bytes:
-    """The message that tells a run's driver of an agent's try."""
+    """The message that reports an agent's attempt to a run's driver."""
     return json.dumps({"is": "Tried", "what": what, "how": agent.how}).encode()
 
 
 def complaint(body: bytes) -> str:
-    """What such a message comes to, as the end of a sentence."""
+    """What the attempt was, as the end of a sentence."""
     row = as_object(body) or {}
     return f"an agent tried '{row.get('what')}' for a person: {row.get('how')}"[:500]

@@ -70,7 +70,7 @@ def _of_policy(text: str, judge: PolicyJudge | None) -> Sequence[str]:
 
 
 def _of_whole(path: str) -> str:
-    """Machines and prompts cannot be weighed against another: they are asked about as a whole."""
+    """Machines and prompts cannot be compared with another version: they are asked about as a whole."""
     name = Path(path).stem
     if path.startswith(f"{FOLDER}/machines/"):
         kind = "replaces the machine" if name in SHIPPED else "defines the machine"
@@ -132,12 +132,12 @@ def _bound(key: str, loaded: LoadedConfig) -> Value:
 
 
 def untrusted(needs_: Iterable[Need], loaded: LoadedConfig, root: Path, store: TrustStore) -> list[Need]:
-    """The needs of files that nobody has agreed to as they are."""
+    """The needs in files that nobody has agreed to in their present form."""
     return [need for need in needs_ if not store.trusted(root, need.file, loaded.files[need.file].sha256)]
 
 
 def refusal(needs_: Sequence[Need]) -> Untrusted:
-    """The error for a run that cannot ask: which file, what it wants, and how to say yes."""
+    """The error for a run that cannot ask: which file, what it needs, and how to agree."""
     by_file: dict[str, list[str]] = {}
     for need in needs_:
         by_file.setdefault(need.file, []).append(need.sentence)
@@ -158,7 +158,7 @@ class TrustStore:
         return self._read(self._file(repo_root, path, sha256)) == _answer(repo_root, path, sha256)
 
     def trust(self, repo_root: Path, path: str, sha256: str) -> None:
-        """Keep the yes: whole or not at all, readable by the user alone."""
+        """Record the agreement: completely or not at all, readable only by the user."""
         try:
             private_folder(self.folder)
             write_whole(
@@ -170,7 +170,7 @@ class TrustStore:
             ) from None
 
     def forget(self, repo_root: Path) -> int:
-        """Take back every yes for this repository; how many there were."""
+        """Take back every agreement for this repository; returns how many there were."""
         root, count = _root(repo_root), 0
         for file in sorted(self.folder.glob("*.json")):
             if self._read(file).get("repo") == root:

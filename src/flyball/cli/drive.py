@@ -393,7 +393,7 @@ def resume(run_name: str, as_json: bool, wait: bool | None) -> int:
 
 
 def _went_on(app: App, name: str, as_json: bool) -> bool:
-    """A run that a person paused while a process, such as `flyball up`, drives it: that process continues with it."""
+    """A run that a person paused while a process, such as `flyball up`, runs it: that process continues it."""
     try:
         run = app.read(app.find(name))
     except NotFound:

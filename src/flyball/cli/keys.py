@@ -27,7 +27,7 @@ from flyball.views.text import fields
 TAKES_REASON = ("reject",)
 ROOM = 14  # lines that a question itself takes
 Askers = Callable[[], Sequence[Run]]
-CLOSED = (OSError, ValueError, termios.error)  # what a terminal raises that is not there any more
+CLOSED = (OSError, ValueError, termios.error)  # what a closed terminal raises
 
 
 def letters_of(run: Run) -> dict[str, str]:

@@ -162,7 +162,7 @@ class Screen:
     def warn(self, text: str) -> None: ...
 
     def alert(self, text: str) -> None:
-        """Something that nobody should overlook."""
+        """Something that a person must not miss."""
         self.say(text)
 
     def ask(self, lines: list[str]) -> None:

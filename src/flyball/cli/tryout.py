@@ -38,7 +38,7 @@ ONLY_TRACKED = (
 
 
 class TrialResult(Struct, frozen=True):
-    """How the tests ended here and in a clean checkout, and what is left to say, as sentences."""
+    """How the tests ended here and in a clean checkout, and notes for the user, as sentences."""
 
     here: Trial | None = None
     clean: Trial | None = None

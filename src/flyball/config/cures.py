@@ -1,4 +1,4 @@
-"""What the tests lack, and what cures it: ignored files that a clean checkout does not have, packages to install."""
+"""What the tests lack, and what provides it: ignored files that a clean checkout does not have, packages to install."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPILED = (".so", ".pyd", ".dylib", ".node")
 
 
 def shareable(ignored: Iterable[str]) -> list[str]:
-    """Without caches, which nothing needs, and secrets, which nothing may see without being told."""
+    """Without caches, which nothing needs, and secrets, which nobody may see unless the user says so."""
     paths = (path.strip("/") for path in ignored)
     return [path for path in paths if path and not _is(path, (*CACHES, *SECRETS))]
 
@@ -75,7 +75,7 @@ def _above(stem: str, name: str) -> bool:
 def patterns(lines: Iterable[str], folders: Collection[str]) -> tuple[str, ...]:
     """Patterns of new files for [workspace] ignore; `folders` are those that hold tracked files.
 
-    A new folder stands for its files; numbers and random letters, which differ each time, are left open.
+    A new folder stands for its files; numbers and random letters, which differ each time, become wildcards.
     """
     tops = (_new_top(path, folders) for path in lines)
     open_ends = (re.sub(r"\d+|(?:(?<=[._-])|(?<=tmp))\w{8}(?=\.|$)", "*", top) for top in tops)

@@ -110,14 +110,14 @@ class LoadedConfig(Struct, frozen=True):
         return {path: file.sha256 for path, file in self.files.items()}
 
     def held(self, machine: str = "") -> dict[str, Assigned]:
-        """What holds for a run started with `machine`, by full key."""
+        """The value of each key for a run started with `machine`."""
         assigned = fold(self.assigned, machine, self.machines)
         if not machine:
             return fold(self.assigned, str(assigned["run.machine"].value), self.machines)
         return assigned
 
     def below(self, layer: Layer) -> LoadedConfig:
-        """What would be, had this layer and those above it said nothing."""
+        """The value without this layer and those above it."""
         return replace(self, assigned=tuple(one for one in self.assigned if one.layer < layer))
 
     def origin(self, key: str) -> str:
@@ -378,7 +378,7 @@ def _below(key: str, table: dict[str, Any], source: Source) -> Iterator[tuple[st
 
 
 def from_environment(env: Mapping[str, str], cwd: Path, machines: Collection[str]) -> list[Assigned]:
-    """The assignments of `FLYBALL_<SECTION>_<KEY>`; an empty variable is as good as none."""
+    """The assignments of `FLYBALL_<SECTION>_<KEY>`; an empty variable counts as unset."""
     names = {variable(key): key for key in reversed(known(machines))}
     assigned: list[Assigned] = []
     for name in sorted(env):
@@ -398,7 +398,9 @@ def variable(key: str) -> str:
 
 
 def _refuse_slip(name: str, names: Sequence[str]) -> None:
-    """A variable in one of our sections that is no key was meant for us: say so rather than ignore it."""
+    """A variable in one of our sections that is not a key is probably a typing mistake: refuse it rather than
+    ignore it.
+    """
     section = next((s for s in SECTIONS if name.startswith(variable(s) + "_")), None)
     if section is None:
         return
@@ -468,7 +470,7 @@ def _misplaced(key: str, source: Source) -> str:
 
 
 def unknown(key: str, where: str, machines: Collection[str]) -> str:
-    """The refusal of a key that is none."""
+    """The error for an unknown key."""
     section, _, rest = key.partition(".")
     if section == "limits" and "." not in rest and nearest(rest, list(machines)):
         return f"{where}: there is no machine '{rest}'{nearest(rest, list(machines))}; known are {', '.join(machines)}."

@@ -68,7 +68,7 @@ def _first(root: Path, names: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Items that are not ticked; a list without boxes is open as a whole."""
+    """Items that are not ticked; all items of a list without boxes."""
     items = [match for line in text.splitlines() if (match := ITEM.fullmatch(line))]
     boxes = any(match["tick"] for match in items)
     matches = (match for match in items if match["tick"] == " " or not boxes)

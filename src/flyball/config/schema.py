@@ -425,7 +425,7 @@ def _lent(rest: str) -> Key | None:
 
 
 def _limit(name: str) -> Key | None:
-    """Any state may have a limit in a machine's [most]: `refuse_unknown_limits` knows the machine."""
+    """Any state may have a limit in a machine's [most]; `refuse_unknown_limits` checks it against the machine."""
     table, dot, state = name.partition(".")
     if dot:
         row = {"within": WITHIN, "alert": ALERT}.get(table)

@@ -1,9 +1,8 @@
-"""An agent that does the same thing with the same result, over and over, is stopped inside its turn.
+"""Stops an agent, within its turn, if it repeats the same calls with the same results.
 
-The watch sees one tool call after the other, as they stream, and holds counts and fingerprints only. The same call
-counts only while its result stays the same: a test run that fails differently, or a poll that answers anew, is work.
-An error is the same when its tool and its text are; paths keep their names here, for looking for a file in six places
-is a search and not a loop.
+The watch sees one tool call after the other, as they stream, and keeps only counts and fingerprints. A call counts as
+the same only if its result is the same: a test run that fails differently, or a poll with a new answer, is work. Errors
+are the same if tool and text are; paths keep their names, since looking for a file in six places is not a loop.
 """
 
 import re
@@ -81,7 +80,7 @@ def _with_error(errors: tuple[tuple[str, int], ...], call: Call) -> tuple[tuple[
 
 
 def fired(watch: CallWatch, limits: CallLimits | None = None) -> FiredRule | None:
-    """The rule that these calls break, halting rules first; None while all is well."""
+    """The rule that these calls break, halting rules first; None if there is none."""
     limits = limits or CallLimits()
     errors = watch.errors[-1][1] if watch.errors else 0
     cycles = _cycles(watch.recent)
@@ -109,7 +108,7 @@ def fired(watch: CallWatch, limits: CallLimits | None = None) -> FiredRule | Non
 def _cycles(recent: tuple[str, ...]) -> int:
     """How often in a row the newest calls, two to five of them, repeat in the same order with the same results.
 
-    Waiting and looking again is not a cycle: what is waited for has its own clock.
+    Waiting and checking again is not a cycle: waiting has its own limits.
     """
     return max(_times(recent, length) for length in range(2, _LONGEST_CYCLE + 1))
 

@@ -126,7 +126,9 @@ def affirmed(sentences: Iterable[Sentence], extra: tuple[str, ...] = ()) -> tupl
 
 
 def named(names: Iterable[str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Which of the list an agent names over its structured channel; other wordings of one are the same one."""
+    """The items of the list that an agent names over its structured channel; different wordings of one are the
+    same one.
+    """
     words = (re.sub(r"[\s_-]+", " ", text[:_LONGEST]) for text in names)
     return affirmed((Sentence(text=_clean(text), ticked=True) for text in words), extra)
 
@@ -139,13 +141,13 @@ def _literal(phrase: str) -> re.Pattern[str]:
     return re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, phrase.split())) + r"(?!\w)", re.I)
 
 
-_NEARBY = 300  # what is further away in a sentence does not change a phrase
+_NEARBY = 300  # text further away in the sentence does not change a phrase
 
 
 def _note(
     verdicts: dict[str, bool], name: str, sentence: Sentence, match: re.Match[str], tick_only: bool
 ) -> None:
-    """A denial outlives every affirmation; what is merely hoped for says nothing either way."""
+    """A denial beats every affirmation; a wish says nothing either way."""
     before = sentence.text[max(0, match.start() - _NEARBY) : match.start()]
     after = sentence.text[match.end() : match.end() + _NEARBY]
     inside = match.group() if name in _LISTED else ""
@@ -297,7 +299,7 @@ _NOT_RED = Lazy(
 
 
 def says_ci_is_red(sentences: Iterable[Sentence]) -> bool:
-    """The agent states, of now and without a condition, that continuous integration fails."""
+    """Whether the agent states, about now and without a condition, that continuous integration fails."""
     return any(
         not sentence.ticked
         and not sentence.later

@@ -114,7 +114,7 @@ def _red(sentences_: tuple[Sentence, ...]) -> tuple[str, ...]:
 
 
 def red_ci(message: str) -> tuple[str, ...]:
-    """What a known red CI leaves missing, also where the claim itself came over a structured channel (LOOP-1)."""
+    """What a known red CI adds to what is missing, also if the claim came over a structured channel (LOOP-1)."""
     return _red(tuple(sentences(prose.read(spoken(plain(message)).message))))
 
 

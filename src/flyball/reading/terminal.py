@@ -46,7 +46,7 @@ class Lazy:
         return re.compile(self.pattern, self.flags)
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the pattern; from then on it is found here without a detour."""
+        """A method of the pattern; after the first use it is found here directly."""
         value = self.__dict__[name] = getattr(self.compiled, name)
         return value
 
@@ -80,12 +80,12 @@ def spelled_out(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """The text with a mark for each half of a character: JSON and terminals can say them, no file takes them."""
+    """The text with a mark for each unpaired surrogate: JSON and terminals can hold them, no file can."""
     return text.encode("utf-8", "replace").decode()
 
 
 def whole_text(value: Said) -> Said:
-    """The same facts, with `whole` text everywhere: an agent's JSON can hold halves of characters."""
+    """The same facts, with `whole` text everywhere: an agent's JSON can hold unpaired surrogates."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -117,7 +117,7 @@ def last_lines(text: str, most: int, widest: int) -> str:
 
 
 def from_base64(value: str) -> str | None:
-    """The text behind it; None if it is no base64 of a text."""
+    """The decoded text; None if it is not base64 of a text."""
     padded = value.replace("-", "+").replace("_", "/").rstrip("=")
     try:
         raw = base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)

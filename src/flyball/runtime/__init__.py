@@ -1,1 +1,1 @@
-"""What drives runs: the supervisor loop, drivers, starting a run, and the App that puts it together."""
+"""Driving runs: the supervisor loop, drivers, starting a run, and the App that connects everything."""

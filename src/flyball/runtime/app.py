@@ -1,4 +1,4 @@
-"""Puts together what a command needs: journal, keys, driver, performer. It decides nothing."""
+"""Connects what a command needs: journal, keys, driver, performer. It decides nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WallClock:
 
 
 def new_id() -> str:
-    """Eight characters without lookalikes: short enough to type, long enough not to repeat."""
+    """Eight characters without similar-looking ones: short enough to type, long enough to be unique."""
     return "".join(secrets.choice(ALPHABET) for _ in range(8))
 
 
@@ -205,7 +205,7 @@ class App(Records):
         return supervisor
 
     def _listeners(self, run: Run) -> list[Listener]:
-        """Who listens to the events of a run. Most runs have no pages and notify nobody, and import neither."""
+        """The listeners to the events of a run. Most runs have no pages and no notifications, and import neither."""
         root = run.began.root or run.id
         if root not in self._listening:
             pages = [self._artifacts] if out_folder(run.began.repo) else []
@@ -247,13 +247,13 @@ class App(Records):
         return live_traces(self.journal)
 
     def _pin_again(self, parent: str, child: str) -> None:
-        """A run with a checkout of its own has its own copy of the rules that were pinned for the run above."""
+        """A child run with its own checkout has its own copy of the rules pinned for its parent."""
         source, target = self.dirs.run(parent).pinned, self.dirs.run(child).pinned
         if source.exists() and not target.exists():
             shutil.copytree(source, target)
 
     def _is_over(self, run_id: str) -> bool:
-        """Whether a run has ended, and nothing is under way any more: no driver, no landing that was cut off."""
+        """Whether a run has ended and nothing is under way any more: no driver, no interrupted landing."""
         row = self.journal.row(run_id)
         if row is None or row.status != "ended" or self.driven(run_id):
             return False

@@ -38,7 +38,7 @@ class Backlog(Struct, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     held: bool = False  # nothing is started until it is released
     gates: frozenset[str] = frozenset()  # that a person has opened
-    spent: tuple[int, ...] = ()  # messages that mean nothing any more
+    spent: tuple[int, ...] = ()  # messages without effect
 
     def get(self, ticket: str) -> Ticket | None:
         return next((one for one in self.tickets if one.id == ticket), None)
@@ -50,7 +50,9 @@ def mailbox(repo: Path | str) -> str:
 
 
 def take_number(file: Path, used_names: Callable[[], Iterable[str]]) -> int:
-    """The number of a new task. The file holds the last one that was given; without it, `known` has the names in use."""
+    """The number of a new task. The file holds the last number given; without it, `used_names` returns the names
+    in use.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # two people may add a task at the same time
@@ -82,7 +84,7 @@ def backlog(messages: Iterable[Message]) -> Backlog:
         match trigger.kind:
             case (
                 "hold" | "release"
-            ):  # everything is open until it is held, a gate closed until it is released
+            ):  # everything is open until it is held; a gate is closed until it is released
                 obsolete += marks.pop(trigger.ticket, [])
                 stays = (trigger.kind == "hold") == (trigger.ticket == "")
                 (marks.setdefault(trigger.ticket, []) if stays else obsolete).append(message.id)

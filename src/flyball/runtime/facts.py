@@ -69,7 +69,7 @@ def certificate_file(records: Records, run: Run) -> Path | None:
 
 
 def facts(records: Records, run: Run) -> dict[str, Any]:
-    """The summary, and all that `show` adds to it."""
+    """The summary, and everything that `show` adds to it."""
     from flyball.views.task_record import record  # a run that only works needs none
 
     history = [e.decode(entry.body) for entry in records.journal.read(run.id)]

@@ -67,7 +67,7 @@ def check(urls: Sequence[str]) -> None:
         if "://" not in url and made(url, NOTIFY):
             continue
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it imports is its own affair
+            warnings.simplefilter("ignore")  # a plug-in's import may raise anything
             service = _apprise().Apprise.instantiate(url)
         if service is None:
             kind = url.partition("://")[0][:20] if "://" in url else ""
@@ -159,7 +159,7 @@ class Notifier:
             return
         try:
             self.failed += int(not self._send(urls, notice))
-        except Exception:  # whatever the library does, the run continues
+        except Exception:  # whatever the library raises, the run continues
             self.failed += 1
 
     def close(self) -> None:

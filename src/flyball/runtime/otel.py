@@ -1,7 +1,7 @@
 """Sends traces and metrics to an OpenTelemetry collector over OTLP/HTTP. Needs the extra `flyball[otel]`.
 
-A collector that is slow, full or gone costs spans, never a run: they wait in a bounded queue, and a thread sends
-them. The library is loaded by name, since it is there only with the extra.
+A collector that is slow, full or down costs spans, never a run: they wait in a bounded queue, and a thread sends
+them. The library is loaded by name, since it is only there with the extra.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class LiveTraces:
 def _quietly(send: Callable[[Sequence[Span]], bool], batch: Sequence[Span]) -> bool:
     try:
         return send(batch)
-    except Exception:  # whatever the library does, the run continues
+    except Exception:  # whatever the library raises, the run continues
         return False
 
 
@@ -176,7 +176,7 @@ def live_traces(journal: Journal) -> LiveTraces | None:
     """To the collector that the standard OTEL_… variables name; None where the extra is not installed."""
     try:
         return LiveTraces(journal, span_sender())
-    except Exception:  # an address that makes no sense, or no extra: no traces, but the run
+    except Exception:  # an invalid address, or the extra is missing: the run continues without traces
         return None
 
 

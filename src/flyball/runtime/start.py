@@ -1,9 +1,10 @@
-"""Starting a run: everything that can be wrong is found before the first event is written.
+"""Starting a run: every problem is found before the first event is written.
 
-PATH and virtual environment, in which a run's commands find their programs, are pinned at its start. Tests call programs
-by name, so the project's virtual environment is active in every command, as in the shell of someone who works on the
-project: the one that the repository shares with its checkouts, else the one that is active when a run begins, else the
-one that `flyball init` remembers.
+PATH and virtual environment, in which a run's commands find their programs, are pinned at its start. Tests call
+programs
+by name, so the project's virtual environment is active in every command, as in a developer's shell: the one that the
+repository shares with its checkouts, else the one that is active when a run begins, else the one that `flyball init`
+remembers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ PINNED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "LC_CTYPE", "
 
 
 def remember(state_dir: Path, root: Path, env: dict[str, str]) -> None:
-    """Keep the active virtual environment for the runs of this repository; none, where none is active."""
+    """Remember the active virtual environment for the runs of this repository; forget it if none is active."""
     note = _note(state_dir, root)
     active = env.get("VIRTUAL_ENV", "")
     if active and Path(active).is_dir():

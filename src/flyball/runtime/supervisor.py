@@ -131,7 +131,7 @@ class Supervisor:
         return any(d.run.asked == "cancel" and d.run.status != "ended" for d in self.driven.values())
 
     def _answered_by_mail(self, run: Run) -> bool:
-        """An answer that is already in the mailbox comes before the resume itself."""
+        """An answer that is already in the mailbox is applied before the resume itself."""
         return run.question is not None and any(
             settles(run, message.body, cancelling=False) for message in self.journal.mail(run.id)
         )
@@ -191,7 +191,7 @@ class Supervisor:
         while True:
             self.take_mail()
             if self.tick():
-                self._listen(0.0)  # a signal is heard also where there is always something to do
+                self._listen(0.0)  # signals are handled even if something is always due
                 continue
             if done():
                 return
@@ -226,11 +226,11 @@ class Supervisor:
             case step if self.errands_only and not _is_errand(batch.run(run_id), step):
                 pass
             case Note(events) if _by_window(events) and self._see_windows(batch, run_id, now):
-                pass  # what was known is old; due again, with what is so now
+                pass  # the run has changed since; asked again with the present state
             case Note(events):
                 batch.add(run_id, events)
             case Do(act) if act.agent and self._see_windows(batch, run_id, now):
-                pass  # due again, with what was seen
+                pass  # asked again with what was recorded
             case Do(act):
                 act = self._complete(batch, run_id, act)
                 batch.add(run_id, [e.ActStarted(at=now, act=act)])
@@ -326,7 +326,7 @@ class Supervisor:
         return True
 
     def _let_go(self, run: Run, ends: bool) -> None:
-        """A child run that ends now needs no driver any more; one that ended before is here to be landed."""
+        """A child run that ends now needs no driver any more; one that had already ended is here to be landed."""
         if run.owner:
             self.performer.tidy(run)
         if ends and run.began.parent:
@@ -479,7 +479,7 @@ class Supervisor:
 
 
 def _is_errand(run: Run, step: Do | Note | Rest) -> bool:
-    """Whether a person ordered this, so that it is done also where the run itself does not continue."""
+    """Whether a person ordered this, so that it is done even if the run itself does not continue."""
     match step:
         case Do(act):
             return act.do == "restore" or run.status == "ended"
@@ -563,7 +563,7 @@ class ThreadPerformer:
             news = Interrupted(act.key, str(problem), gone=run.tries.interruptions > 0)
         except FlyballError as problem:
             news = Interrupted(act.key, whole(str(problem)))
-        except Exception as problem:  # whatever it is: the loop must know, and the agent is not to blame
+        except Exception as problem:  # whatever it is: the loop must know, and it is not the agent's fault
             news = Interrupted(act.key, whole(f"{type(problem).__name__}: {problem}"))
         self._stops.pop(act.key, None)
         stop.close()

@@ -63,7 +63,7 @@ class Trial(Struct, frozen=True):
 
     @property
     def loads(self) -> bool:
-        """Every test file could be imported, as far as the runner tells."""
+        """Every test file could be imported, as far as the runner says."""
         return not self.code or not cannot_load(self.log)
 
     def agrees(self, other: Trial) -> bool:
@@ -127,7 +127,7 @@ def in_clean_checkout(
 
 @contextlib.contextmanager
 def own_place(state_dir: Path) -> Generator[Path]:
-    """A state directory for one trial, removed at its end; what a killed trial left goes first."""
+    """A state directory for one trial, removed at its end; leftovers of a killed trial are removed first."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in state_dir.glob(f"{ID}-*"):
         _sweep(old)
@@ -141,7 +141,7 @@ def own_place(state_dir: Path) -> Generator[Path]:
 
 
 def _sweep(old: Path) -> None:
-    """Remove what a killed trial left: nothing holds its lock any more."""
+    """Remove what a killed trial left: its lock is free."""
     with contextlib.suppress(OSError), (old / LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         remove(old)
@@ -158,7 +158,7 @@ def first_acts(
     perform: Perform,
     with_changes: bool = False,
 ) -> Iterator[tuple[e.Act, Finished]]:
-    """The acts of a new run, one by one, without a journal; it ends when the caller has seen enough."""
+    """The acts of a new run, one by one, without a journal; the generator is closed when the caller has seen enough."""
     repo, now = inspect_repo(root), time.time_ns() // 1000
     began = e.RunBegan(
         at=now,

@@ -138,7 +138,7 @@ def headline(run: Run) -> str:
 
 
 def in_brackets(code: str) -> str:
-    """A stop code behind a sentence, unless the sentence has just said that word."""
+    """A stop code after a sentence, unless the sentence already ends with that word."""
     return f" ({code})" if code not in ("completed", "cancelled", "interrupted") else ""
 
 

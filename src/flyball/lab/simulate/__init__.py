@@ -1,1 +1,1 @@
-"""The production code in simulated worlds, each made from one seed."""
+"""The production code in simulated worlds; each world is made from one seed."""

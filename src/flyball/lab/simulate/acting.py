@@ -1,4 +1,4 @@
-"""An act that comes to what a cue says: the model's result, with the trees and times of the world."""
+"""An act ends as a cue says: the model's result, with the trees and times of the world."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flyball.state.run import Run
 
 
 class Acting:
-    """`names`: the model's trees and what they are called here."""
+    """`names`: the model's trees and their names in this world."""
 
     def __init__(self, players: Players) -> None:
         self.players, self.trees = players, players.trees
@@ -81,7 +81,7 @@ class Acting:
         return self.players.now() + (30 * SECOND if turn.reset_at > cue.at else 0)
 
     def _ruling(self, run: Run, act: e.Act, cue: Cue, ruling: e.Ruling) -> e.Ruling:
-        """A change that the model has waived is the one that was waived here."""
+        """Where the model waived a change, it is the change that was waived in this world."""
         tree = self._tree(ruling.tree)
         again = ruling.diff != f"{cue.tree}>{ruling.tree}" and bool(run.evidence.waivers)
         if ruling.verdict == "deny" and not again:
@@ -90,5 +90,5 @@ class Acting:
 
 
 def _hurried(run: Run) -> bool:
-    """Time is what this is about: an act takes what the model says."""
+    """Where time is what is tested, an act takes as long as in the model."""
     return run.settings.budget.wall_us is not None

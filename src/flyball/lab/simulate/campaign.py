@@ -16,8 +16,8 @@ from flyball.lab.simulate.world import Aim, SeedResult, World
 from flyball.views.run_view import Timeline
 
 HOUR_US = 3_600_000_000
-BY_LOT = 8  # each eighth seed
-LAST = 20  # so many events are told of a seed that fails
+BY_LOT = 8  # every eighth seed
+LAST = 20  # events printed for a seed that fails
 
 
 class Campaign(Struct):
@@ -54,7 +54,7 @@ class Campaign(Struct):
 
 
 def aim(seed: int, machine: str = "") -> Aim | None:
-    """What a seed aims for, one goal after the other; each eighth seed for nothing."""
+    """What a seed aims for, one goal after the other; every eighth seed aims for nothing."""
     goals = goals_of(machine)
     return goals[(seed - seed // BY_LOT - 1) % len(goals)] if seed % BY_LOT else None
 
@@ -74,7 +74,7 @@ def simulate(
     watch: Callable[[SeedResult], None] = lambda result: None,
     by_lot: bool = False,
 ) -> Campaign:
-    """Play each seed, aimed or all by lot; `watch` sees each one with all its lines."""
+    """Run each seed, with a goal or all at random; `watch` gets each result with all its lines."""
     campaign, start = Campaign(), time.perf_counter()
     for seed in seeds:
         result = World(seed, machine, None if by_lot else aim(seed, machine)).play()
@@ -88,7 +88,7 @@ def simulate(
 
 
 def traced(lines: Iterable[Line]) -> Iterator[str]:
-    """A line each: the hour, the run, the fact; or what happened in the world."""
+    """One line for each event: the time, the run, the event; or what happened in the world."""
     timeline = Timeline()
     for line in lines:
         says = f"* {line.says}"

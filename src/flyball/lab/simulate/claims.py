@@ -1,4 +1,4 @@
-"""What simulated agents say of their turns: the truth, and lies of every kind."""
+"""What simulated agents say about their turns: the truth, and lies of every kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOTH = ("task complete", "all done")
 
 
 def truth(run: Run, role: str, good: bool) -> e.Claim:
-    """What an honest agent says of a tree that is good or not."""
+    """What an honest agent says about a tree that is good or not."""
     match role:
         case "worker":
             return e.Claim(finished=True, indicators=BOTH) if good else e.Claim()
@@ -36,7 +36,7 @@ def truth(run: Run, role: str, good: bool) -> e.Claim:
 
 
 def _recovery(run: Run) -> e.Claim:
-    """What called is tried again, a state before it is, or the one after it: where it can be."""
+    """Try the state that called again, or the state before or after it, where that exists."""
     choices = run.machine.targets(run.here.on.get("retry", ""))
     if run.path.origin not in choices:
         return e.Claim(outcome="escalate")
@@ -49,7 +49,7 @@ def _recovery(run: Run) -> e.Claim:
 
 
 def lie(rng: random.Random, run: Run, role: str) -> e.Claim:
-    """Done though it is not, an outcome that is not its to give, data that do not fit."""
+    """It says done though it is not, gives an outcome that is not its own, or data that does not fit."""
     names = [*run.here.on, "unproven", "exhausted", "passed", "success", "nonsense", "cancel", ""]
     match rng.randrange(6):
         case 0:

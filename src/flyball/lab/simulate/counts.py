@@ -1,4 +1,4 @@
-"""What a run and all those below it spent together, counted by an onlooker."""
+"""What a run and all its descendants spent together, counted independently."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Breach(Exception):
 
 
 class Family:
-    """What each run's own acts used; a run and all below it add up."""
+    """What each run's own acts used; a run and its descendants add up."""
 
     def __init__(self) -> None:
         self.usage: dict[str, e.Usage] = {}
         self.time: dict[str, int] = {}
         self.below: dict[str, list[str]] = {}
         self.above: dict[str, str] = {}
-        self.paid: dict[str, tuple[int, int]] = {}  # spent when the budget was last raised
+        self.paid: dict[str, tuple[int, int]] = {}  # what was spent when the budget was last raised
 
     def begins(self, event: e.RunBegan) -> None:
         self.usage[event.run], self.time[event.run], self.below[event.run] = e.Usage(), 0, []
@@ -52,11 +52,13 @@ class Family:
         return self.time[run_id] + sum(self.took(child) for child in self.below[run_id])
 
     def covered(self, run_of: Callable[[str], Run], run: Run) -> None:
-        """No turn begins where it or one above has spent more than its budget: one turn's cost goes over at most."""
+        """No turn starts if its run or one above has spent more than its budget; it may be exceeded by one turn's
+        cost.
+        """
         run_id = run.id
         while run_id:
             now = run_of(run_id)
-            if now.machine.supervises:  # the budget is that of each run below
+            if now.machine.supervises:  # here the budget is that of each child run
                 return
             budget, (cost, tokens) = now.settings.budget, self.paid[run_id]
             if budget.uusd is not None and now.spent.cost_uusd - cost > budget.uusd:

@@ -1,6 +1,7 @@
-"""What a simulation reached, of what can be reached: outcomes in states, faults in states, both together.
+"""What a simulation reached, compared with what can be reached: outcomes in states, faults in states, and both
+together.
 
-See `faults` for the axis and `reachable` for what there is; a run below another counts for its own machine.
+See `faults` for the faults and `reachable` for what can be reached; a child run counts for its own machine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Coverage(Struct):
         self.faults[run.machine.name, run.state, name] += 1
 
     def heard(self, before: Run, event: e.AnyEvent, visit: dict[str, None]) -> None:
-        """A fact of a run, and the faults of its visit so far; those that the fact tells are added to them."""
+        """An event of a run, and the faults of its visit so far; faults that the event shows are added to them."""
         for name in faults_of(before, event):
             self.fault(name, before)
             visit[name] = None
@@ -50,7 +51,7 @@ class Coverage(Struct):
 
 
 class CoverageShare(Struct, frozen=True):
-    """How much of a machine was reached, of how much there is; and what was not."""
+    """How much of a machine was reached, of how much there is, and what was not reached."""
 
     machine: str
     outcomes: tuple[int, int]

@@ -1,7 +1,8 @@
-"""The way to a goal, as cues: what must come of which act, what people must say, and when the driver must die.
+"""The path to a goal, as cues: what the result of which act must be, what people must say, and when the driver
+must die.
 
-A way is a list of moves that `prove` found. It is played once more by the real rules, without a world, to see what
-each move was; what happens by itself needs no cue.
+A path is a list of moves that `prove` found. It is replayed by the production rules, without a world, to see what each
+move was; what happens by itself needs no cue.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ class Cue(Struct, frozen=True):
 
     kind: str  # finished | message | outcome | lost
     move: Move
-    at: int  # the model's clock
+    at: int  # the model's time
     do: str = ""  # of the act in flight
     why: str = ""
-    tree: str = ""  # as the model calls it
+    tree: str = ""  # its name in the model
 
 
 class Script(Struct, frozen=True):
     premise: Premise
     cues: tuple[Cue, ...]
-    visit: int  # from this cue on the run is where the goal is
+    visit: int  # from this cue on the run is in the goal's state
 
 
 def script_for(machine: str, goal: Goal) -> Script:
@@ -44,7 +45,7 @@ def script_for(machine: str, goal: Goal) -> Script:
     run, cues, visit = runs.begin(premise.began()), list[Cue](), 0
     for number, step in enumerate(goal.way.steps, 1):
         move = next(islice(moves(run, premise), step, None), None)
-        if move is None:  # the rules have changed since the way was found
+        if move is None:  # the rules have changed since the path was found
             break
         cue = _cue(run, move)
         cues += [cue] if cue else []

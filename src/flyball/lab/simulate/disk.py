@@ -1,7 +1,7 @@
 """Where a simulated world keeps its journal: in memory, or on a disk that fails.
 
-What was acknowledged must be there afterwards. `Store` opens a journal on it as often as a driver starts; the hazard
-is asked before each append and told after it.
+What was acknowledged must still be there later. `Store` opens a journal whenever a driver starts; its hazard is called
+before and after each append.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from flyball.journal.memory import MemoryJournal
 from flyball.journal.sqlite import SqliteJournal
 from flyball.lab.faulty_disk import DiskFault, FaultyDisk
 
-SYNC_FROM = 3  # of the operations of one transaction the last ones are syncs
-DIRECTED = {"write fails": "write", "sync fails": "sync", "disk full": "write"}  # in the next one of these
+SYNC_FROM = 3  # the last operations of a transaction are syncs
+DIRECTED = {
+    "write fails": "write",
+    "sync fails": "sync",
+    "disk full": "write",
+}  # in one of the next transactions
 
 
 class Hazard(Protocol):
@@ -30,24 +34,24 @@ class Hazard(Protocol):
         ...
 
     def after(self, entries: Sequence[Entry]) -> None:
-        """It is durable now. It may raise: then nobody hears of that."""
+        """It is durable now. It may raise: then nobody is told so."""
         ...
 
 
 class Store(Protocol):
     def open(self, hazard: Hazard, keep: Sequence[Journal] = ()) -> Journal:
-        """As a new process does. Those of earlier ones are closed, but for `keep`."""
+        """Open it as a new process does. Those of earlier processes are closed, except `keep`."""
         ...
 
     def cut_power(self, rng: random.Random) -> None: ...
 
     @property
     def failed(self) -> str:
-        """What failed last."""
+        """The last fault."""
         ...
 
     def spoil(self, in_operations: int, kind: str) -> None:
-        """Let an operation of the disk fail: the n-th from now (io | full), or the next of a kind (see `DIRECTED`)."""
+        """Let a disk operation fail: the n-th from now (io | full), or the next one of a kind (see `DIRECTED`)."""
         ...
 
     def mend(self) -> None:
@@ -68,7 +72,7 @@ class HazardousMemory(MemoryJournal):
         self.hazard.before(writes)
         if self.fails:
             fails, self.fails = self.fails, ""
-            if fails == "sync fails":  # it is written, and nobody hears of it
+            if fails == "sync fails":  # it is written, but nobody is told so
                 super().append(writes)
             raise JournalError(f"The journal could not be written: {fails}.")
         entries = super().append(writes)
@@ -77,7 +81,7 @@ class HazardousMemory(MemoryJournal):
 
 
 class MemoryStore:
-    """A disk that fails by whole transactions."""
+    """A disk on which whole transactions fail."""
 
     def __init__(self) -> None:
         self.journal = HazardousMemory()
@@ -88,7 +92,7 @@ class MemoryStore:
         return self.journal
 
     def cut_power(self, rng: random.Random) -> None:
-        """All that is there was synced."""
+        """Everything here counts as synced."""
 
     def spoil(self, in_operations: int, kind: str) -> None:
         by_lot = {"io": "sync fails" if in_operations > SYNC_FROM else "write fails", "full": "disk full"}
@@ -98,7 +102,7 @@ class MemoryStore:
         self.journal.fails = ""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 class HazardousSqlite(SqliteJournal):
@@ -114,7 +118,7 @@ class HazardousSqlite(SqliteJournal):
 
 
 class SqliteStore:
-    """The journal's own file, through a file system that remembers what a power cut would leave."""
+    """The journal's own file, on a file system that knows what a power cut would leave."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="flyball-world-"))
@@ -148,7 +152,7 @@ class SqliteStore:
 
     def _let_go(self, keep: Sequence[Journal] = ()) -> None:
         for journal in [one for one in self.opened if one not in keep]:
-            with contextlib.suppress(Exception):  # the disk may have failed under it
+            with contextlib.suppress(Exception):  # the disk may have failed during it
                 journal.close()
             self.opened.remove(journal)
 

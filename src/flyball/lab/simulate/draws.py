@@ -1,4 +1,4 @@
-"""Which runs a simulated world has, with which settings: drawn by lot."""
+"""The runs of a simulated world and their settings, drawn at random."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _breakpoints(rng: random.Random, machine: Machine) -> tuple[str, ...]:
 
 
 def _limits(rng: random.Random) -> dict[str, int]:
-    """Some are set, mostly to little."""
+    """Some limits are set, mostly to small values."""
     often = {"no_progress": 0.4}
     return {key: rng.choice(values) for key, values in LIMITS.items() if rng.random() < often.get(key, 0.12)}
 

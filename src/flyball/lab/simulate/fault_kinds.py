@@ -1,8 +1,9 @@
-"""The fault axis: what may go wrong while a run is in a state, by name, and how it is known.
+"""What may go wrong while a run is in a state, by name, and how it is recognised.
 
-A *visit* is the time from a state's entry to its outcome. A triple (state, outcome, fault) is reached when that outcome
-came in a visit in which that fault happened. What agents, proofs and people did is read from the facts, by one
-function for `prove` and for the simulation; what the world did (disks, drivers, clocks) the world says itself.
+A *visit* is the time from entering a state to its outcome. A triple (state, outcome, fault) is reached if that outcome
+came in a visit in which that fault happened. What agents, proofs and people did is read from the events, by the same
+function for `prove` and for the simulation; what happened in the world (disks, drivers, clocks) is reported by
+the world.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from flyball.domain.settings import INDICATORS_MIN
 from flyball.state.fold import BY_A_PERSON
 from flyball.state.run import Run
 
-ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act for want of a driver
+ALONE = INTERRUPTIONS["orphaned"]  # why a keeper ends an act that has no driver
 KEPT = (
     "agent",
     "proof",
@@ -49,7 +50,7 @@ PEOPLE = {
     "second answer": "a question is answered twice",
     "wrong answer": "to another question, with another verb, to what was shown before",
 }
-DOUBTS = {  # what a new driver finds of an act that has a process
+DOUBTS = {  # what a new driver finds for an act that has a process
     "act not begun": "its driver died between writing it down and beginning it",
     "act goes on": "its driver died, its keeper did not",
     "act ended alone": "its driver died, and then it ended",
@@ -99,7 +100,7 @@ OUTCOMES = {  # a stop's or end's code -> the outcome that it stands for
 
 
 def faults_of(before: Run, event: e.AnyEvent) -> Iterable[str]:
-    """What went wrong by this fact; `before` is the run as it was."""
+    """The faults that this event shows; `before` is the run before it."""
     match event:
         case e.ActFinished(result=e.TurnEnded() as turn) if before.act:
             return _of_turn(before, before.act, turn)
@@ -156,7 +157,7 @@ def _of_proof(act: e.Act, proof: e.ProofEnded) -> Iterator[str]:
 
 
 def outcome_of(before: Run, event: e.AnyEvent) -> str:
-    """The outcome that a fact stands for; "" if for none."""
+    """The outcome that an event stands for; "" if it stands for none."""
     match event:
         case e.Moved():
             return event.outcome

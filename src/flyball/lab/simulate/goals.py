@@ -1,7 +1,7 @@
-"""What seeds aim for: a goal each, with the way there and what goes wrong on arrival.
+"""What seeds aim for: a goal each, with the path to it and the faults to cause there.
 
-`reach/MACHINE.json` holds what `reachable` finds of each shipped machine, so that a seed costs no exploration. It is
-made by `python -m flyball.lab.simulate.goals`; a test says when it no longer is what `prove` finds.
+`reach/MACHINE.json` holds what `reachable` finds for each shipped machine, so that a seed needs no exploration. It is
+written by `python -m flyball.lab.simulate.goals`; a test fails if it no longer is what `prove` finds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flyball.lab.simulate.fault_kinds import FAULTS
 from flyball.lab.simulate.reachable import KNOWN, ROOM, Reachable, Route, reachable
 from flyball.machines import SHIPPED, shipped
 
-CRASHING = (  # faults after which another driver continues: a few of them fit into one visit
+CRASHING = (  # faults after which another driver continues: several of them fit into one visit
     *("crash before write", "crash after write", "killed", "power cut", "write fails", "sync fails"),
     *(
         "disk full",
@@ -30,11 +30,11 @@ CRASHING = (  # faults after which another driver continues: a few of them fit i
         *(fault for room in ("an act", "act lost") for fault in ROOM[room]),
     ),
 )
-CRASHES, OTHERS = 2, 3  # so many of them go with one goal
+CRASHES, OTHERS = 2, 3  # of those, how many go with one goal
 
 
 class Goal(Struct, frozen=True, array_like=True):
-    """This outcome in this state, by this way; and what happens beside it while the run is there."""
+    """This outcome in this state, by this path; and the faults to cause while the run is in the state."""
 
     state: str
     outcome: str
@@ -43,7 +43,7 @@ class Goal(Struct, frozen=True, array_like=True):
 
 
 class Reach(Struct, frozen=True):
-    """What can be reached of one machine, and the goals that lead there."""
+    """What can be reached in one machine, and the goals that lead there."""
 
     machine: str
     table: str  # the digest of its table
@@ -67,7 +67,7 @@ def reach_of(machine: str) -> Reach:
 
 @cache
 def goals_of(machine: str) -> tuple[tuple[str, Goal], ...]:
-    """(machine, goal); of all the machines, mixed, where none is named."""
+    """(machine, goal); if no machine is named, those of all machines, mixed."""
     pairs = [(name, goal) for name in ([machine] if machine else SHIPPED) for goal in reach_of(name).goals]
     return tuple(sorted(pairs, key=_mixed))
 
@@ -88,7 +88,7 @@ def made(reachable_states: Reachable) -> Reach:
 
 
 def _goals(reachable_states: Reachable, state: str, outcome: str) -> Iterator[Goal]:
-    """A goal for each way that there is to this pair, and more of them until each fault has its place."""
+    """A goal for each path to this pair, and more of them until each fault is part of one."""
     ways = {name: reachable_states.ways.get((state, outcome, name)) for name in ("", *KNOWN, *ROOM)}
     there = dict.fromkeys(way for way in ways.values() if way)
     todo = {
@@ -107,7 +107,9 @@ def _rooms(reachable_states: Reachable, state: str, outcome: str) -> list[str]:
 
 
 def _fits(ways: dict[str, Route | None], room: str, way: Route) -> bool:
-    """Whether this way is known to leave that room: the way to the room itself does, and so does a longer one."""
+    """Whether this path is known to allow these faults: the path that was found for them does, and so does a
+    longer one.
+    """
     shortest = ways[room]
     return shortest is not None and (
         way == shortest or (room == "an append" and len(way.steps) > len(shortest.steps))
@@ -127,7 +129,7 @@ def _taken(todo: dict[str, list[str]], rooms: Iterable[str]) -> Iterator[str]:
 
 
 def text_of(machine: str) -> bytes:
-    """A line a goal, so that a change shows what changed."""
+    """One goal in each line, so that a diff shows what changed."""
     reach = made(reachable(shipped(machine)))
     head = msgspec.json.encode(replace(reach, goals=())).removesuffix(b"[]}")
     return head + b"[\n" + b",\n".join(msgspec.json.encode(goal) for goal in reach.goals) + b"\n]}\n"

@@ -18,7 +18,7 @@ JUMPS = (-24 * HOUR, 24 * HOUR, -MINUTE, 7 * HOUR)
 
 
 class Crash(BaseException):
-    """The driver's process is no more."""
+    """The driver's process has died."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
@@ -26,14 +26,16 @@ class Crash(BaseException):
 
 
 class Hazards:
-    """Asked before each append and told after it; and at some instants something happens by itself."""
+    """Called before and after each append; and at some moments something happens by itself."""
 
     def __init__(self, world: World) -> None:
         self.world, self.rng = world, world.rng
         self.crashes = self.rng.choice((0, 0.01, 0.03, 0.1))
         self.disk = self.rng.choice((0, 0, 0.01, 0.04))
         self.every_us = self.rng.choice((4 * MINUTE, 30 * MINUTE, 3 * HOUR, 24 * HOUR))
-        self.lost = self.rng.choice((0.1, 0.3, 0.95))  # so many keepers die with their driver
+        self.lost = self.rng.choice(
+            (0.1, 0.3, 0.95)
+        )  # in one of this many crashes the keepers die with their driver
         self.zombies: list[Virtual] = []
         self.quiet, self.crashed = False, False
         self.happenings: tuple[Callable[[], None], ...] = (
@@ -99,7 +101,7 @@ class Hazards:
             self.crash("power cut")
 
     def second_driver(self) -> None:
-        """Another process wants the same runs while one drives them."""
+        """Another process tries to take the runs while one drives them."""
         driver, world = self.world.supervisor, self.world
         tops = [name for name, owned in driver.driven.items() if not owned.run.began.parent] if driver else []
         if not tops:
@@ -115,7 +117,7 @@ class Hazards:
             second.die()
 
     def take_over(self) -> None:
-        """The driver is taken for dead though it only hangs; another takes its runs."""
+        """The driver is considered dead although it only hangs; another one takes its runs over."""
         driver = self.world.supervisor
         if driver is None or not driver.driven:
             return
@@ -123,7 +125,7 @@ class Hazards:
         self.crash("taken for dead")
 
     def zombie(self) -> None:
-        """One that was taken for dead wakes up and wants to write."""
+        """A driver that was considered dead wakes up and tries to write."""
         if not self.zombies:
             return
         old = self.zombies.pop()
@@ -148,5 +150,5 @@ class Hazards:
         self.forget()
 
     def forget(self) -> None:
-        """What a power cut, or the end, leaves of those that hang."""
+        """What a power cut, or the end of the world, leaves of the drivers that hang."""
         self.zombies.clear()

@@ -1,7 +1,7 @@
-"""The performer of a simulated world. A keeper begins an act once, outlives its driver, and writes down how it ended.
+"""The performer of a simulated world. A keeper starts an act once, outlives its driver, and records how the act ended.
 
-After a crash an act is in doubt: it continues, it has ended, it was lost with its keeper, nobody came back in time, or
-it was never begun. `SimulatedPerformer` is what a supervisor is given; `Keepers` is what outlives it.
+After a crash an act may still be running, have ended, be lost together with its keeper, have been given up because no
+driver came back in time, or never have been started. A supervisor gets a `SimulatedPerformer`; `Keepers` outlive it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Post = Callable[[News], None]
 
 
 class Stage(Protocol):
-    """What keepers need of their world."""
+    """What keepers need from their world."""
 
     rng: random.Random
     trees: Trees
@@ -48,7 +48,7 @@ class Stage(Protocol):
 
 
 class KeptAct(Struct):
-    """One act under its keeper."""
+    """One act and its keeper."""
 
     run: Run
     act: e.Act
@@ -56,8 +56,8 @@ class KeptAct(Struct):
     ends: int
     post: Post
     alone_since: int | None = None
-    cut: str = ""  # why it came to nothing
-    told: Post | None = None  # who was told
+    cut: str = ""  # why it had no result
+    told: Post | None = None  # whom it reported to
 
     @property
     def root(self) -> str:
@@ -71,7 +71,7 @@ class Keepers:
         self.tidied: set[str] = set()
 
     def attend(self, run: Run, act: e.Act, post: Post, adopted: bool) -> None:
-        """Begin it if nobody has; else continue with it, or settle it."""
+        """Start it if nobody has; otherwise continue with it, or settle it."""
         if not self.stage.journaled(run.id, act.key):
             self.stage.breach("SYS-4", f"{act.key} begins before its start is in the journal")
         entry = self.kept.get(act.key)
@@ -116,7 +116,7 @@ class Keepers:
 
     def _over(self, entry: KeptAct, post: Post) -> None:
         if entry.post is not post or entry.told is post or entry.alone_since is not None:
-            return  # its driver is gone, or knows
+            return  # its driver has gone, or knows already
         entry.told = post
         if entry.cut:
             post(Interrupted(entry.act.key, entry.cut, "ref"))
@@ -125,7 +125,7 @@ class Keepers:
         post(entry.played.finished)
 
     def _settle(self, entry: KeptAct) -> None:
-        """What is now truly so."""
+        """Its effects on the world."""
         trees, act, news = self.stage.trees, entry.act, entry.played.finished
         match news.result:
             case e.TurnEnded() as turn:
@@ -150,7 +150,7 @@ class Keepers:
             self.stage.trees.spoil(entry.root)
 
     def stop(self, key: str) -> None:
-        """A person stops it; it may be over before."""
+        """A person stops it; it may have ended before."""
         entry = self.kept.get(key)
         if entry is None or entry.cut or entry.ends <= self.stage.true or entry.act.do.startswith("restore"):
             return
@@ -159,13 +159,15 @@ class Keepers:
         self._watch(entry)
 
     def driver_left(self, fraction: float) -> None:
-        """Each keeper that has not reported lives on, alone, or dies with the driver; how likely is said."""
+        """Each keeper that has not reported either continues, alone, or dies with the driver, with the given
+        probability.
+        """
         for entry in self.kept.values():
             if entry.alone_since is not None:
                 continue
             entry.alone_since = self.stage.true
             if entry.cut or entry.told is entry.post:
-                continue  # it is over, though perhaps not written down
+                continue  # it has ended, though that is perhaps not recorded
             doomed = self.stage.rng.random() < fraction
             if doomed and entry.ends > self.stage.true and entry.act.do.partition(":")[0] in KEPT:
                 self._cut(entry, "its keeper was killed")

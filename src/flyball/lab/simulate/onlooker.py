@@ -1,6 +1,6 @@
-"""Watches every fact as it becomes durable and says which law it breaks. It keeps its own counts.
+"""Watches every event as it becomes durable and says which law it breaks. It keeps its own counts.
 
-It folds the journal's bytes by itself; the run that a driver holds must be the same.
+It folds the bytes of the journal itself; the run that a driver holds must be equal.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from flyball.lab.simulate.trees import Trees
 from flyball.state.fold import apply, begin
 from flyball.state.run import Run
 
-TELLER = "berta"  # who tells each thing once
+TELLER = "berta"  # listeners that report each thing once
 WAITED = "the wait is over"
 PINNED = ("machine", "settings", "began")
 REST = tuple(name for name in Run.__struct_fields__ if name not in PINNED)
 
 
 class Line(Struct, frozen=True):
-    """One line of a trace: a fact of a run, or something that happened in the world."""
+    """One line of a trace: an event of a run, or something that happened in the world."""
 
     true: int
     run: str = ""
@@ -38,7 +38,7 @@ class Line(Struct, frozen=True):
 
 
 class WatchedRun(Struct):
-    """A run as its journal adds up to, and what is known beside it."""
+    """A run as its journal adds up to, and what else is known about it."""
 
     run: Run
     premise: Premise
@@ -63,7 +63,7 @@ class Onlooker:
         self.changed: dict[str, None] = {}
         self.denied: set[str] = set()  # trees that the guard refused and nobody approved
         self.unsure: set[str] = set()  # trees that the guard asks about
-        self.told: set[str] = set()  # what people told
+        self.told: set[str] = set()  # messages from people
 
     def note(self, says: str) -> None:
         self.lines.append(Line(self.now(), says=says))
@@ -122,7 +122,7 @@ class Onlooker:
     # ---- after every fact ----
 
     def _hold_against_the_laws(self, record: WatchedRun, before: Run, event: e.AnyEvent) -> None:
-        """The laws that `prove` checks, with its witness."""
+        """Check the laws that `prove` checks, with its witness."""
         truth = event.result if isinstance(event, e.ActFinished) else None
         was, record.witness = record.witness, saw(record.witness, before, event, truth, record.premise)
         breach = laws.broken(Observation(record.premise, before, event, record.run, was, record.witness))
@@ -150,7 +150,7 @@ class Onlooker:
     # ---- what a driver holds ----
 
     def compare(self, driven: dict[str, Run]) -> None:
-        """fold(journal) == the live run, for each that changed."""
+        """fold(journal) == the live run, for each run that changed."""
         changed, self.changed = self.changed, {}
         for run_id in changed:
             if run_id in driven:

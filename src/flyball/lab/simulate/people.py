@@ -1,5 +1,7 @@
-"""The people of a simulated world: they answer late, twice, wrongly, to what was shown before; they pause, stop, tell,
-cancel, roll back, take over and hand back. In the end somebody helpful comes."""
+"""The people of a simulated world: they answer late, twice, wrongly, or to an outdated question; they pause, stop,
+tell,
+cancel, roll back, take over and hand back. In the end somebody helpful comes.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ WHIMS = {
 }
 HELPFUL = ("raise", "approve", "go-on", "proceed", "answer", "retry", "redirect", "reject", "complete")
 WHIMS_MOST = 60
-PATIENCE = 25  # so many answers to one family, or twice as many to all; then even somebody helpful gives up
+PATIENCE = 25  # answers to one family, or half of all answers; then even the helpful person gives up
 LATE = (SECOND, 20 * SECOND, 5 * MINUTE, 3 * HOUR, 40 * HOUR)
 
 
 class PeopleWorld(Protocol):
-    """What people need of their world."""
+    """What people need from their world."""
 
     rng: random.Random
     trees: Trees
@@ -94,7 +96,7 @@ class People:
         self.town.later(late, lambda: self.reply(run, question, self._answer(run, question, kind)))
 
     def reply(self, run: Run, question: e.Question, answer: Answer) -> None:
-        """It is written; and what is wrong with it is known."""
+        """Send it, and note what is wrong with it."""
         bad = answer.question != question.id or answer.verb not in question.verbs
         if bad or answer.shown not in ("", question.shown):
             self.town.fault("wrong answer", run.id)
@@ -163,7 +165,7 @@ class People:
                 self.town.press(whim == "stop now")
 
     def _hand_back(self, root: str) -> None:
-        """What a person changed meanwhile is theirs. Nobody gets the checkout of a lane: its steps have their own."""
+        """What a person changed meanwhile is theirs. A lane's checkout is not taken over: its steps have their own."""
         run = self.town.run(root)
         taken_over = run.stop is not None and run.stop.code == "wait.take_over" and not run.machine.supervises
         if taken_over and run.status != "ended" and self.rng.random() < 0.5:
@@ -188,7 +190,7 @@ class People:
     # ---- help ----
 
     def help(self) -> None:
-        """Look at everything that stands, and say what lets it continue."""
+        """Look at every run that is stopped, and answer so that it continues."""
         for run in self.town.unfinished():
             if run.question is not None:
                 self.write(run.id, self.helps(run, run.question))

@@ -1,6 +1,7 @@
-"""Who plays the acts of a simulated world: agents that work, lie, hang, die and hit limits; proofs by the hidden truth.
+"""Who performs the acts of a simulated world: agents that work, lie, hang, die and hit limits; proofs that know
+the truth.
 
-What the real performer does with a turn (put a refused change back, undo what a read-only role changed) is done here too.
+What the real performer does with a turn (undo a refused change or one of a read-only role) is done here too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from flyball.lab.simulate.trees import Trees
 from flyball.state.run import Run
 
 CALM = "good"
-MANNERS: dict[str, int] = {  # what an agent may do in a turn, and how often
+MANNERS: dict[str, int] = {  # what an agent may do in a turn, with its weight
     "good": 100,
     "bad": 40,
     "lie": 30,
@@ -87,12 +88,12 @@ VERDICTS = {
 
 class Script(Protocol):
     def play(self, run: Run, act: e.Act) -> PlannedAct | None:
-        """What comes of an act, if it is said beforehand."""
+        """The result of an act, if it is fixed beforehand."""
         ...
 
 
 class PlannedAct(Struct, frozen=True):
-    """What an act will come to, how long it takes, and in which manner it was done."""
+    """The result of an act, how long it takes, and in which manner it was done."""
 
     finished: Finished
     lasts_us: int
@@ -106,7 +107,7 @@ class Players:
         self.script: Script | None = None
         self.manners = {name: often * rng.choice((0, 1, 1, 3)) for name, often in MANNERS.items()}
         self.manners[CALM] = rng.choice((5, 30, MANNERS[CALM]))
-        for name in rng.sample(list(MANNERS), rng.choice((0, 1, 1, 2))):  # what this world is prone to
+        for name in rng.sample(list(MANNERS), rng.choice((0, 1, 1, 2))):  # the weights of this world
             self.manners[name] = 120
         self.unready, self.unwelcome = rng.choice((0.03, 0.1, 0.5)), rng.choice((0.1, 0.2, 0.7))
 
@@ -169,7 +170,7 @@ class Players:
         return min(lasts, act.wall_us) if act.wall_us else lasts
 
     def _left_tree(self, run: Run, act: e.Act, manner: str) -> str:
-        """The tree that the agent leaves, whatever becomes of it."""
+        """The tree that the agent leaves, before the guard sees it."""
         rng, root = self.rng, run.began.root or run.id
         if manner == "seen":
             return rng.choice(self.trees.left.get(root) or [act.tree])
@@ -182,7 +183,7 @@ class Players:
         return self.trees.fresh(skilled, manner == "flaky")
 
     def _judged(self, run: Run, act: e.Act, manner: str, verdict: str, tree: str) -> Finished:
-        """As the performer does: what the guard refuses is put back, and so is what a read-only role changed."""
+        """As the performer does: what the guard refuses is undone, and so is a change by a read-only role."""
         root = run.began.root or run.id
         word = judgement(run, act, verdict, self._ruling(act, manner, tree, root), tree, changed=False)
         if word.ruling.verdict == "deny" and word.ruling.diff not in run.evidence.waivers:

@@ -1,9 +1,10 @@
-"""What can be reached: every (state, outcome, fault) that `prove`'s exploration finds, and the shortest way to each.
+"""What can be reached: every (state, outcome, fault) that `prove` finds, and the shortest path to each.
 
-The exploration is prove's own (the real rules, every result, answer, crash and message), without its witness. A fault
-that `prove` knows (what agents, proofs and people do, a lost act) is found in its paths. One that only a world knows is
-reachable wherever a path leaves room for it: a disk, a driver or a clock wherever something is written between a
-state's entry and its outcome; an act in doubt wherever one with a process ends; an answer wherever one is given.
+The exploration is that of `prove` (the production rules, every result, answer, crash and message), without its witness.
+Faults that `prove` knows (what agents, proofs and people do, a lost act) are found on its paths. Faults that
+only a world
+has are reachable where a path leaves room for them: a disk, driver or clock fault wherever something is written between
+entering a state and its outcome; an act in doubt wherever one with a process ends; an answer wherever one is given.
 """
 
 from __future__ import annotations
@@ -26,16 +27,20 @@ from flyball.state import fold as runs
 from flyball.state.fold import BY_A_PERSON
 from flyball.state.run import Run
 
-ROOM = {  # what leaves room for faults that only a world knows
+ROOM = {  # what leaves room for faults that only a world has
     "an append": tuple(WORLD),
     "an act": ("act not begun", "act goes on", "act ended alone"),
     "act lost": ("act lost", "act orphaned"),
     "an answer": ("late answer", "second answer"),
     "a question": ("wrong answer",),
 }
-KNOWN = (*AGENTS, *PROOFS, "pause")  # what prove's own paths hold
+KNOWN = (*AGENTS, *PROOFS, "pause")  # what the paths of `prove` contain
 BITS = {name: 1 << n for n, name in enumerate((*KNOWN, *ROOM))}
-NEWS = ("finished", "interrupted", "below")  # what a driver hears, and continues from in the same transaction
+NEWS = (
+    "finished",
+    "interrupted",
+    "below",
+)  # what a driver receives, and continues from in the same transaction
 
 Pair = tuple[str, str]  # state, outcome
 
@@ -48,7 +53,7 @@ class Route(Struct, frozen=True, array_like=True):
 
 
 class Reachable(Struct):
-    """Of one machine."""
+    """What can be reached in one machine."""
 
     machine: str
     faults: dict[Pair, set[str]] = field(default_factory=dict[Pair, set[str]])
@@ -64,7 +69,7 @@ class Reachable(Struct):
 class Edge(Struct, frozen=True):
     to: int
     step: int  # which move
-    adds: int  # faults, as bits, of the visit that continues after it
+    adds: int  # the faults, as bits, of the visit that continues after it
     keeps: bool  # it is the same visit as before
     outcomes: tuple[tuple[str, str, int, bool], ...]  # state, outcome, faults of this edge, with those before
 
@@ -73,7 +78,7 @@ def reachable(machine: Machine) -> Reachable:
     result = Reachable(machine.name)
     parents = [shipped(name) for name in SHIPPED]
     selected = premises(machine, parents)
-    for premise in sorted(selected, key=lambda p: not p.owner):  # those that a world can play come first
+    for premise in sorted(selected, key=lambda p: not p.owner):  # those that a world can reproduce come first
         _Explored(replace(premise, measures=True)).tell(result)
     return result
 
@@ -128,7 +133,7 @@ class _Explored:
         return number
 
     def _spread(self) -> None:
-        """Faults of a visit stay with it, until a transition begins another."""
+        """Faults of a visit stay with it until a transition starts another visit."""
         todo = deque(range(len(self.nodes)))
         while todo:
             node = todo.popleft()
@@ -180,7 +185,7 @@ class _Explored:
 
 
 def _may_be(run: Run, move: Move) -> bool:
-    """An act without a process cannot be lost: a new driver does it again. No world loses what acts stand on."""
+    """An act without a process cannot be lost: a new driver does it again. No world loses the files that acts need."""
     cut = next((fact for fact in move.given if isinstance(fact, e.ActInterrupted)), None)
     if cut is None or cut.reason == BY_A_PERSON:
         return True
@@ -188,7 +193,7 @@ def _may_be(run: Run, move: Move) -> bool:
 
 
 def written(run: Run, move: Move) -> list[e.AnyEvent]:
-    """The facts of one transaction: a driver that hears news writes down, with them, what is due then."""
+    """The events of one transaction: a driver that receives something also writes what is due then."""
     events = facts(run, move)
     if move.kind not in NEWS or not events:
         return events
@@ -197,7 +202,7 @@ def written(run: Run, move: Move) -> list[e.AnyEvent]:
 
 
 def _room(run: Run, move: Move) -> int:
-    """What may have happened between the transaction before and this one."""
+    """What may have happened between the previous transaction and this one."""
     room = BITS["an append"]
     if move.kind == "finished" and run.act and not run.act.child and run.act.do.partition(":")[0] in KEPT:
         room |= BITS["an act"]

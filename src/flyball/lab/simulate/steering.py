@@ -1,8 +1,8 @@
-"""A world with a goal: agents, people, drivers and the disk play the way there, then do as they please.
+"""A world with a goal: agents, people, drivers and the disk follow the path to it, then act at random.
 
-Nothing is changed in the code under test: acts come to what the script says, messages are written, drivers die. What
-happens beside the script (a tree put back, an act begun anew) is played well. Where the script no longer fits, the
-world continues by lot.
+Nothing is changed in the code under test: acts end as the script says, messages are written, drivers die. What happens
+beside the script (a restored tree, an act started again) goes well. If the script no longer fits, the world continues
+at random.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from flyball.lab.simulate.world import World
 
 TOP = "top1"
-SOON_US = SECOND // 10  # until another driver is there
-PATIENCE = 30  # so many facts without a cue, and the script does not fit
+SOON_US = SECOND // 10  # until there is another driver
+PATIENCE = 30  # events without a cue, after which the script no longer fits
 DYING = ("act goes on", "act ended alone", "act orphaned", "act lost", "killed")  # while an act is in flight
-PLANNING = ("agent:planner", "agent:validator")  # a run below that is to fail plans well
-FIRST = ("agent:planner", "agent:reviewer", "agent:validator")  # the first turns of runs below
+PLANNING = ("agent:planner", "agent:validator")  # a child run that is to fail plans well
+FIRST = ("agent:planner", "agent:reviewer", "agent:validator")  # the first turns of child runs
 ON_DISK = ("write fails", "sync fails", "disk full")
 
 
@@ -43,12 +43,12 @@ class Steering:
         self.script = script_for(machine, goal)
         self.todo = list(goal.faults)
         self.place, self.over, self.idle_us = 0, False, SOON_US
-        self.pending = ("", 0)  # the key of the act that a cue is played by, and which cue
-        self.arranged: set[int] = set()  # the cues for which messages or triggers are under way
+        self.pending = ("", 0)  # the key of the act that a cue decides, and which cue
+        self.arranged: set[int] = set()  # the cues whose messages or triggers have been sent
         self.answered = ""
         self.acting = Acting(world.players)
-        self.quiet = 0  # facts since the last cue
-        self.doomed = ""  # the act in whose midst the driver will die
+        self.quiet = 0  # events since the last cue
+        self.doomed = ""  # the act during which the driver will die
 
     @property
     def cue(self) -> Cue | None:
@@ -56,7 +56,7 @@ class Steering:
 
     @property
     def arrived(self) -> bool:
-        """The run is where the goal is, and its outcome is not there yet."""
+        """Whether the run is in the goal's state and has no outcome there yet."""
         record = self.world.onlooker.runs.get(TOP)
         here = record is not None and record.run.state == self.goal.state and record.run.status != "ended"
         return here and not self.over and self.place >= self.script.visit
@@ -64,7 +64,7 @@ class Steering:
     # ---- facts ----
 
     def heard(self, before: Run, event: e.AnyEvent, run: Run) -> None:
-        """A fact is durable."""
+        """An event is durable."""
         if self.over or run.id != TOP:
             return
         self.quiet += 1
@@ -102,7 +102,7 @@ class Steering:
                 return False
 
     def let_go(self) -> None:
-        """From here on by lot."""
+        """Continue at random from here on."""
         self.over = True
         self.world.set_free()
 
@@ -125,7 +125,7 @@ class Steering:
         self.arranged.add(self.place)
 
     def _say(self, what: str, in_us: int) -> None:
-        """At once means before anything else is begun."""
+        """At once means before anything else is started."""
         request = Ask(what=what, who="anna")
         if in_us:
             self.world.later(in_us, lambda: self.world.people.write(TOP, request))
@@ -133,7 +133,9 @@ class Steering:
             self.world.people.write(TOP, request)
 
     def _too_late(self, place: int) -> bool:
-        """Whether this is to be said when the act in flight has just ended: else it would be stopped."""
+        """Whether this must be said when the act in flight has just ended, because the act would be stopped
+        otherwise.
+        """
         message, after = self.script.cues[place].move.message, self.script.cues[place + 1 : place + 2]
         stops = isinstance(message, Ask) and message.what in ("stop", "cancel")
         return stops and any(cue.kind == "finished" and not cue.do.startswith("run:") for cue in after)
@@ -154,7 +156,7 @@ class Steering:
         world.later(late, reply)
 
     def asked(self, run: Run, question: e.Question) -> bool:
-        """A run asks. Whether it is taken care of here."""
+        """A run asks. Returns whether the script answers."""
         if self.over:
             return False
         cue = self.cue
@@ -175,7 +177,7 @@ class Steering:
     # ---- acts ----
 
     def play(self, run: Run, act: e.Act) -> PlannedAct | None:
-        """What comes of an act, if the script says so; None: whatever may."""
+        """The result of an act, if the script gives one; None: any result."""
         if self.over:
             return None
         players = self.world.players
@@ -200,7 +202,7 @@ class Steering:
         return planned
 
     def _cue_for(self, act: e.Act) -> int | None:
-        """The next cue, or the next but for what somebody says meanwhile."""
+        """The next cue, or the one after a message that is due meanwhile."""
         for place in range(self.place, len(self.script.cues)):
             cue = self.script.cues[place]
             if cue.kind in ("finished", "lost"):
@@ -208,11 +210,11 @@ class Steering:
         return None
 
     def _lasts(self) -> int:
-        """How long an act takes, so that what is to happen in it can."""
+        """An act takes long enough for what has to happen during it."""
         return 5 * MINUTE if self.todo and "act orphaned" in self.todo and self.arrived else 20 * SECOND
 
     def _child_end(self) -> e.ChildEnded | None:
-        """How the child run is to end, as far as the script says."""
+        """How the child run has to end, as far as the script says."""
         cue = self.cue
         result = cue.move.finished.result if cue and cue.move.finished else None
         return result if isinstance(result, e.ChildEnded) else None
@@ -222,7 +224,7 @@ class Steering:
         return result.end if result else "success"
 
     def _play_below(self, run: Run, act: e.Act) -> PlannedAct:
-        """A run below does what its parent's cue says it came to."""
+        """A child run ends as its parent's cue says."""
         players, how = self.world.players, self._below()
         if how == "cancelled":
             child = self.world.run(TOP).child or run.id
@@ -239,12 +241,12 @@ class Steering:
         return result is not None and result.stop.code.startswith("timeout")
 
     def _fails_at_once(self) -> bool:
-        """Failed turns would come to a limit of the run above first."""
+        """Failed turns would first use up a limit of the parent run."""
         result = self._child_end()
         return result is not None and result.stop.code == "failed.agent"
 
     def _paid(self, act: e.Act, planned: PlannedAct) -> PlannedAct:
-        """What the model's run below costs, its first turn does."""
+        """The first turn of a child run costs what the model's child run costs."""
         cost, result = self.script.premise.cost_uusd, planned.finished.result
         if not cost or not isinstance(result, e.TurnEnded) or act.do not in FIRST:
             return planned
@@ -260,7 +262,7 @@ class Steering:
         return True
 
     def _die_in(self, act: e.Act) -> None:
-        """The driver dies in the midst of this act, if it is to."""
+        """Let the driver die during this act, if the script says so."""
         if not self.arrived or act.do.partition(":")[0] not in KEPT:
             return
         fault = next((name for name in DYING if name in self.todo), "")

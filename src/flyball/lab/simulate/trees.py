@@ -1,4 +1,4 @@
-"""What is truly so in a simulated world, whoever says what: trees, the checkouts, what was proved and committed."""
+"""What is really true in a simulated world, whatever anyone says: trees, checkouts, what was proved and committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TESTS = 5
 
 
 class TreeFacts(Struct, frozen=True):
-    """Of one tree."""
+    """The facts about one tree."""
 
     failing: int
     flaky: bool = False
@@ -21,12 +21,12 @@ class Trees:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.truth: dict[str, TreeFacts] = {}
-        self.checkout: dict[str, str] = {}  # top-level run -> the tree that is truly there
-        self.left: dict[str, list[str]] = {}  # top-level run -> the trees that stood in it
+        self.checkout: dict[str, str] = {}  # top-level run -> the tree that is really in its checkout
+        self.left: dict[str, list[str]] = {}  # top-level run -> the trees that were in it
         self.refused: dict[str, str] = {}  # top-level run -> the tree the guard refused last
-        self.proved: set[str] = set()  # a proof of it truly passed
-        self.doubted: set[str] = set()  # the gate doubted that proof …
-        self.accepted: set[str] = set()  # … and a person said yes
+        self.proved: set[str] = set()  # trees that really passed a proof
+        self.doubted: set[str] = set()  # trees whose proof the gate doubted …
+        self.accepted: set[str] = set()  # … and a person approved
         self.committed: set[tuple[str, str]] = set()  # top-level run, tree
         self.landed: set[tuple[str, str]] = set()  # the same
 
@@ -42,11 +42,11 @@ class Trees:
         return truth is not None and not truth.failing
 
     def stands(self, root: str, tree: str, judged: bool = True) -> None:
-        """That tree is now in the checkout; unless it was judged, nobody goes back to it."""
+        """That tree is now in the checkout; unless it was judged, nobody returns to it."""
         self.checkout[root] = tree
         if judged and tree not in self.left.setdefault(root, []):
             self.left[root].append(tree)
 
     def spoil(self, root: str) -> None:
-        """A turn was cut off in the middle of its work."""
+        """A turn was killed while it was working."""
         self.checkout[root] = self.fresh(good=False)

@@ -1,4 +1,4 @@
-"""The production supervisor, asleep in virtual time. Nothing that it decides or writes is changed."""
+"""The production supervisor, sleeping in virtual time. Nothing that it decides or writes is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flyball.state.run import Run
 
 
 class DriverWorld(Protocol):
-    """What a driver needs of its world."""
+    """What a driver needs from its world."""
 
     rng: random.Random
     keepers: Keepers
@@ -47,7 +47,7 @@ class Virtual(Supervisor):
         )
 
     def take_up(self, planned: Iterable[e.RunBegan]) -> None:
-        """Begin what is not begun, adopt what has not ended."""
+        """Start what has not begun, adopt what has not ended."""
         for event in planned:
             row = self.journal.row(event.run)
             if row is None:
@@ -69,7 +69,7 @@ class Virtual(Supervisor):
         self.around.sleep(self._until_next(until))
 
     def trigger(self, run_id: str, outcome: str) -> None:
-        """Something comes from outside to a run that listens."""
+        """A trigger for a run that listens."""
         driven_run = self.driven.get(run_id)
         if (
             driven_run is None
@@ -82,11 +82,11 @@ class Virtual(Supervisor):
             self._note(run_id, trigger(driven_run.run, outcome, self.clock.now()))
 
     def scribble(self, run_id: str) -> None:
-        """Write something, whoever drives now."""
+        """Write something, whichever driver has the run."""
         self._note(run_id, [e.Told(at=self.clock.now(), text="am I still there?", who="a zombie")])
 
     def done(self) -> bool:
-        """As a session does: until each top-level run has ended, or waits for a person and nobody stays."""
+        """As in a session: until each top-level run has ended, or waits for a person and nobody is there."""
         tops = [driven_run.run for driven_run in self.driven.values() if not driven_run.run.began.parent]
         return all(self._rests(run) for run in tops) and not self.ending
 
@@ -103,7 +103,7 @@ class Virtual(Supervisor):
         return run.question is not None
 
     def die(self) -> None:
-        """The process is gone; its leases stay where they are."""
+        """The process has died; its leases stay as they are."""
         self._ears.close()
         os.close(self._wake_in)
         os.close(self._wake_out)

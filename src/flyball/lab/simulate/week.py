@@ -1,8 +1,8 @@
 """A week of `flyball up` under a virtual clock: the production lanes, backlog, supervisor, rules and journal.
 
 What agents, tests and people do is written down task by task (`week_tasks`); time, processes and crashes are those of
-a simulated world. Each fact is held against the laws. The report says what was never taken, and the week fails if
-something is: a state or transition of `cto` and `task`, a kind of trigger or question, an answer.
+a simulated world. Every event is checked against the laws. The report lists what never occurred, and the week fails if
+that is not empty: a state or transition of `cto` and `task`, a kind of trigger or question, an answer.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from flyball.system.lanes import OBJECTIVE, Lanes
 
 MACHINES = ("cto", "task")
 WORDS = ("hold", "release", "start", "edit", "cancel")  # about tasks that wait
-ALONE = ("done",)  # kinds of questions that only a run outside the nesting asks
+ALONE = ("done",)  # kinds of questions that only top-level runs ask
 ANSWERS = (
     *(verb for kind, verbs in VERBS.items() if kind not in ALONE for verb in verbs),
     *("proceed", "replan", "drop", "complete", "abandon"),
 )
 ANSWERED_AFTER, EVERY_US = "7m", 100 * MINUTE  # between two tasks
 STUCK_US = 3 * DAY  # after the last task came
-USUALLY = ("proceed", "approve", "raise", "go-on", "retry", "answer")  # what somebody helpful says
+USUALLY = ("proceed", "approve", "raise", "go-on", "retry", "answer")  # what a helpful person answers
 SETTINGS = (
     "up.health=1h",
     "limits.phase_timeout=1h",
@@ -53,11 +53,11 @@ SETTINGS = (
     'proof.commands=["true"]',
     'up.schedule=["30 3 * * 6 Update the dependencies"]',
 )
-BREAKPOINT = 'run.breakpoints=["PLANNING"]'  # for lanes that begin after the crash
+BREAKPOINT = 'run.breakpoints=["PLANNING"]'  # for lanes that start after the crash
 
 
 class WeekApp(App):
-    """One user's Flyball in the world: its own state directory, the world's journal and clock."""
+    """A user's Flyball in the world: its own state directory, with the world's journal and clock."""
 
     def __init__(self, folder: Path, week: Week) -> None:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "FLYBALL_STATE_DIR": str(folder / "state")}
@@ -72,7 +72,7 @@ class WeekApp(App):
 
 
 class WeekCount(Struct):
-    """What happened in the week."""
+    """The counts of the week."""
 
     triggers: Counter[str] = field(default_factory=Counter[str])
     questions: Counter[str] = field(default_factory=Counter[str])
@@ -90,7 +90,7 @@ class Week(World):
         self.players.script = WeekActs(self.players, self._word)
         self.taken = WeekCount()
         self.tasks = {f"W{number}": task for number, task in enumerate(tasks, 1)}
-        self.used: Counter[tuple[str, str]] = Counter()  # ticket and what was said or done of it
+        self.used: Counter[tuple[str, str]] = Counter()  # ticket, and what was said or done about it
         self.folder = Path(tempfile.mkdtemp(prefix="flyball-week-"))
         self.repo = _repository(self.folder / "repo")
         self.app = WeekApp(self.folder, self)
@@ -98,7 +98,7 @@ class Week(World):
 
     @property
     def steered(self) -> bool:
-        return True  # nothing happens by lot
+        return True  # nothing happens at random
 
     # ---- the week ----
 
@@ -159,14 +159,14 @@ class Week(World):
         self.app.leave(self.repo, Trigger(kind=word, text="", ticket=ticket, priority=priority), "anna")
 
     def _change_their_mind(self) -> None:
-        """A task that waits is cancelled before anybody takes it."""
+        """A waiting task is cancelled before a lane takes it."""
         self._say("hold")
         self.app.leave(self.repo, Trigger(kind="task", text="Never mind", ticket="W0"), "anna")
         self._say("cancel", "W0")
         self._say("release")
 
     def _to_idle(self, what: str) -> None:
-        """To every lane that has nothing to do; to the next one that has not, if there is none now."""
+        """To every lane that has nothing to do; if there is none now, to the next one."""
         idle = [run for run in self.unfinished() if run.here.act == "listen" and run.status == "running"]
         for run in idle:
             self.post(run.id, encode(Ask(what=what, who="anna")))
@@ -190,7 +190,7 @@ class Week(World):
     # ---- people ----
 
     def takes_care(self, run: Run, question: e.Question) -> bool:
-        """The task says what is answered; else what helps."""
+        """The answer that the task gives, else a helpful one."""
         self.taken.questions[question.kind] += 1
         ticket = self._ticket(run)
         answers = self.tasks[ticket].answers if ticket in self.tasks else ()
@@ -294,7 +294,7 @@ def _repository(folder: Path) -> Path:
 
 
 def missing(week: Week) -> list[str]:
-    """What was never taken, a line each."""
+    """What never occurred, one line each."""
     problems = [
         f"{machine}: '{state}' was never left by '{outcome}'"
         for machine in MACHINES
@@ -314,7 +314,7 @@ def missing(week: Week) -> list[str]:
 
 
 def page(week: Week, result: SeedResult) -> list[str]:
-    """The report: what was taken and how often; what was not, and what broke."""
+    """The report: what occurred and how often; what did not, and which laws were broken."""
     days, became = result.virtual_us / DAY, Counter(week.taken.became.values())
     lines = [
         f"{len(week.taken.became)} tasks and {result.events:,} events in {days:.1f} virtual days: "

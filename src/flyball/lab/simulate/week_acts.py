@@ -1,6 +1,6 @@
-"""What comes of an act, as a word says: `fails`, `rejected`, `plan 2`, `killed`; `WORD@5h` takes so long.
+"""The result of an act, as a word: `fails`, `rejected`, `plan 2`, `killed`; `WORD@5h` takes that long.
 
-Any manner of `players.MANNERS` is a word for a turn. Without a word an act goes well.
+Any name in `players.MANNERS` is a word for a turn. Without a word an act goes well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RISKY = ("It is T2: the dependencies change.",)
 
 
 def key_of(run: Run, act: e.Act) -> str:
-    """Under which name a task says what comes of an act: its state, or what the act is for."""
+    """The name under which a task gives the results of an act: its state, or the purpose of the act."""
     if act.do == run.here.do:
         return f"{run.machine.name}.{run.state}"
     return act.why if act.do == "proof" or act.do.startswith("agent:") else act.do
@@ -68,7 +68,7 @@ class WeekActs:
         role = act.role
         if role == "planner" and run.machine.standing:
             return self._plan(word, turn)
-        if role == "cto" and "retry" in run.here.on:  # else it reviews a plan file
+        if role == "cto" and "retry" in run.here.on:  # otherwise it reviews a plan file
             return replace(turn, claim=_recovery(run, word))
         if word == "grave":
             return replace(turn, claim=e.Claim(findings=(GRAVE,)))
@@ -88,7 +88,7 @@ class WeekActs:
 
 
 def _recovery(run: Run, word: str) -> e.Claim:
-    """What the cto role says: where work continues, or that a person is needed."""
+    """What the cto role answers: where to continue, or that a person is needed."""
     choices, kind = run.machine.targets(run.here.on["retry"]), word or "retry"
     place = choices.index(run.path.origin) if run.path.origin in choices else 0
     state = choices[max(0, place - 1)] if kind == "rollback" else choices[place]

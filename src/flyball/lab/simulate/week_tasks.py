@@ -1,8 +1,8 @@
-"""The tasks of the week, what comes of their acts, what people answer and do.
+"""The tasks of the week: the results of their acts, what people answer and do.
 
-`acts`: for a state (`task.testing`) or a purpose (`gate`, `baseline`, `plan-review`), what comes of it, time after time; then it goes
-well. `answers`: what people say to its questions, one after the other; then what helps. `does`: what somebody does
-while it is in a state.
+`acts`: for a state (`task.testing`) or a purpose (`gate`, `baseline`, `plan-review`), the results one after the other;
+after those it goes well. `answers`: what people answer to its questions, in order; after those, a helpful answer.
+`does`: what somebody does while it is in a state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WeekTask(Struct, frozen=True, kw_only=True):
     acts: dict[str, tuple[str, ...]] = {}
     answers: tuple[str, ...] = ()
     does: dict[str, str] = {}
-    after: tuple[int, ...] = ()  # tasks of this list, counted from 1
+    after: tuple[int, ...] = ()  # other tasks of this list, counted from 1
     later: bool = False  # it waits until somebody starts it
     plan: str = ""  # the file with the plan that it carries out
 

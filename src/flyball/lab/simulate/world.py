@@ -1,7 +1,8 @@
-"""`World(seed)`: the production supervisor, rules and journal in a world that is made of one seed.
+"""`World(seed)`: the production supervisor, rules and journal in a world made from one seed.
 
-Time is virtual, agents and people are played, the disk and the drivers fail. Each fact is judged when it becomes
-durable, each run compared with its journal after every tick. The same seed gives the same journal, byte for byte.
+Time is virtual, agents and people are simulated, the disk and the drivers fail. Every event is checked when it becomes
+durable, and every run is compared with its journal after each tick. The same seed gives the same journal, byte
+for byte.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from flyball.state.run import Run
 
 EPOCH = 1_767_225_600_000_000  # 2026
 DAY = 24 * HOUR
-CALM_MOST_US = 90 * DAY  # with somebody helpful every run ends within so long …
-CALM_MOST_EVENTS = 4_000  # … and so many events
+CALM_MOST_US = 90 * DAY  # after the helpful person comes, every run ends within this time …
+CALM_MOST_EVENTS = 4_000  # … and this many events
 SQLITE_EVERY = 12
-AFTERWARDS = (10, 40, 120)  # so many events by lot after a goal is reached
+AFTERWARDS = (10, 40, 120)  # random events after a goal is reached
 Aim = tuple[str, Goal]  # machine, goal
 
 
 class SeedResult(Struct):
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     events: int
@@ -88,7 +89,7 @@ class World:
     # ---- time ----
 
     def now(self) -> int:
-        """UTC as this computer believes it to be."""
+        """UTC according to this computer."""
         return self.true + self.skew
 
     def at(self, true: int, deed: Callable[[], None]) -> None:
@@ -99,7 +100,7 @@ class World:
         self.at(self.true + us, deed)
 
     def sleep(self, timeout_s: float | None) -> None:
-        """A driver sleeps: the next thing happens, or its time comes."""
+        """A driver sleeps until the next thing happens or its time comes."""
         self.check()
         if not self.calm and self._had_enough():
             self._becalm()
@@ -119,7 +120,7 @@ class World:
         deed()
 
     def idle(self, us: int) -> None:
-        """Nobody drives for so long."""
+        """Time without a driver."""
         until = self.true + us
         while self.agenda and self.agenda[0][0] <= until:
             self._happen()
@@ -133,7 +134,7 @@ class World:
             self._play()
         except Breach as breach:
             result.law, result.broken = breach.law, breach.says
-        except Exception as problem:  # whatever the code under test raises is a finding
+        except Exception as problem:  # any exception in the code under test is a finding
             result.law, result.broken = "SYS-3", f"{type(problem).__name__}: {problem}"
             result.detail = traceback.format_exc()
         finally:
@@ -163,11 +164,11 @@ class World:
 
     @property
     def steered(self) -> bool:
-        """Whether there is still a script."""
+        """Whether the script is still followed."""
         return self.steering is not None and not self.steering.over
 
     def set_free(self) -> None:
-        """From here on all goes by lot."""
+        """From here on everything is random."""
         self.people.begin()
         self.hazards.begin()
         if self.steering is not None:
@@ -175,7 +176,7 @@ class World:
             self.most_events = self.onlooker.events + self.rng.choice(AFTERWARDS)
 
     def _worth_it(self) -> bool:
-        """As `resume` sees it: nothing continues while each run has a question open and no message waits."""
+        """As for `resume`: nothing continues while each run has an open question and no message waits."""
         runs = self.onlooker.unfinished()
         return not runs or bool(self.journal.mail_all([r.id for r in runs])) or not all(map(self._asks, runs))
 
@@ -183,7 +184,7 @@ class World:
         return run.question is not None or bool(run.child)
 
     def _session(self, stays: bool) -> None:
-        """One process drives, until it has nothing to do, is killed, or the disk fails."""
+        """One process drives until it has nothing to do, is killed, or the disk fails."""
         self.sessions += 1
         self.journal = self.store.open(self.hazards, [old.journal for old in self.hazards.zombies])
         self._catch_up()
@@ -219,7 +220,7 @@ class World:
             self.journal = self.store.open(self.hazards)
 
     def _gave_up(self, driver: Virtual, problem: JournalError) -> None:
-        """The disk says no: the process says so and goes; sometimes it can still give its leases back."""
+        """The disk fails, so the process says so and exits; sometimes it can still release its leases."""
         if self.calm:
             raise problem
         self.hazards.crashed = True
@@ -233,7 +234,7 @@ class World:
             driver.die()
 
     def _catch_up(self) -> None:
-        """What was acknowledged is there; what was not may be, if it was written and nobody heard of it."""
+        """What was acknowledged is there; what was not may be there, if it was written but nobody was told."""
         for run_id, record in list(self.onlooker.runs.items()):
             if self.journal.hash_at(run_id, record.seq) != record.head:
                 raise Breach("PROOF-4", f"event {record.seq} of {run_id} was acknowledged and is not there")
@@ -258,7 +259,7 @@ class World:
         return self.onlooker.events > self.most_events or self.true > 60 * DAY
 
     def _becalm(self) -> None:
-        """No more trouble; somebody helpful comes. From here on every run must end."""
+        """No more faults; a helpful person comes. From here on every run must end."""
         self.onlooker.note("calm")
         self.calm = self.players.calm = self.people.helpful = True
         self.calm_from, self.calm_events = self.true, self.onlooker.events
@@ -266,7 +267,7 @@ class World:
         self.later(MINUTE, self.people.help)
 
     def check(self) -> None:
-        """At every tick."""
+        """Called at each tick."""
         if self.supervisor is not None:
             self.onlooker.compare(
                 {name: driven_run.run for name, driven_run in self.supervisor.driven.items()}
@@ -286,7 +287,7 @@ class World:
         raise Breach("SYS-1", f"{when} with somebody helpful it has not ended: {stuck}")
 
     def _audit(self) -> None:
-        """The whole journal once more, as a newcomer reads it."""
+        """Read the whole journal again, as a new process would."""
         self.journal = self.store.open(self.hazards)
         self._whole()
         for run_id, record in self.onlooker.runs.items():
@@ -311,7 +312,7 @@ class World:
         return hashlib.sha256(b"\n".join(self.bytes())).hexdigest()
 
     def bytes(self) -> list[bytes]:
-        """Every event of every run as it was written, with the hash that binds it."""
+        """Every event of every run as it was written, with its hash."""
         names = sorted(self.onlooker.runs)
         return [entry.hash.encode() + entry.body for name in names for entry in self.journal.read(name)]
 
