@@ -470,7 +470,7 @@ def certify(
     work_tree: str,
     pull_request: str = "",
 ) -> str:
-    """Beside the one in force if there is one; its sha256.
+    """Written beside the certificate in force, if there is one; returns its sha256.
 
     `work_tree` is the run's own tree, without what was merged: the one that a reviewer has judged.
     """

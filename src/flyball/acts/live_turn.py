@@ -1,8 +1,8 @@
-"""An agent's turn while it lasts: its stream, its protocol on standard input, and its questions through hooks.
+"""An agent's turn while it runs: its stream, its protocol on standard input, and its questions through hooks.
 
-What the agent does is shown as it comes, its protocol is answered through its keeper, and a turn that goes in circles
-(CTO-9) or over its budget (GUARD-4) is ended. An agent that asks through hooks is briefed before it begins and attended
-while it works; what it asked is added to what is known of the turn.
+What the agent does is shown as it comes, its protocol is answered through its keeper, and a turn that repeats itself
+(CTO-9) or exceeds its budget (GUARD-4) is ended. An agent that asks through hooks gets a brief before it starts and is
+answered while it works; what it asked is added to the result of the turn.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Live:
             self.check_size()
 
     def check_size(self) -> None:
-        """A question that cannot be read gets no answer, and the agent would wait for it until it is taken for hung."""
+        """A question that cannot be read gets no answer, and the agent would wait for it until it times out."""
         if len(self.rest) > LINE_MOST:
             self.unreadable = f"The agent wrote a line of more than {LINE_MOST >> 20} MB."
         elif self.size >= OUT_MOST:
@@ -141,7 +141,7 @@ class Live:
             self.end_turn()
 
     def count(self) -> None:
-        """Where the agent tells as it goes what it uses, a turn ends when the budget does."""
+        """If the agent reports its use while it works, a turn ends when the budget does."""
         used, model = self.agent.spent()
         if self.record and used == Usage():
             used, model = self.record.used(), self.record.model
@@ -186,9 +186,10 @@ HOOKS_SILENT = (
 def brief(
     run_files: RunFiles, run: Run, act: e.Act, work: Workspace, home: Path, folder: Path
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write down what the hooks of this act go by, and how its MCP server is started.
+    """Write down what the hooks of this act need, and how its MCP server is started.
 
-    The folder, to be shown to the agent read-only, and the options that tell Codex of both."""
+    Returns the folder, to be shown to the agent read-only, and the options that tell Codex about both.
+    """
     place = folder / turn_brief.FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
     mounted = run_files.mounted(run)  # in bubblewrap, which has a PID namespace too
@@ -214,13 +215,13 @@ def brief(
 
 
 def server_line(folder: Path, confined: bool) -> tuple[str, ...]:
-    """How an agent with hooks starts its MCP server; nothing before it is briefed."""
+    """How an agent with hooks starts its MCP server; nothing before its brief is written."""
     token = reports.token(folder)
     return cli_settings.server_line(folder / turn_brief.FOLDER, token, confined) if token else ()
 
 
 def tampered(folder: Path) -> str:
-    """GUARD-5: which of the hooks' files is not as this act was given it, in words; "" if all are."""
+    """GUARD-5: which of the hooks' files is no longer as this act got it, in words; "" if none."""
     pinned = folder / PINNED
     touched = pinned.exists() and pinned.read_text() != _digest(folder / turn_brief.FOLDER)
     return "the hooks' configuration" if touched else ""
@@ -241,7 +242,8 @@ def attended(
 ) -> Generator[Ask | None]:
     """While this is open, the act's hooks and its MCP server have a driver. An act without hooks needs none.
 
-    What is given asks the same driver about calls that an agent asks about over its protocol."""
+    The value answers calls that an agent asks about over its protocol.
+    """
     place = folder / turn_brief.FOLDER
     if not (place / turn_brief.NAME).exists():
         yield None
@@ -262,9 +264,11 @@ def alarming(folder: Path) -> e.Action | None:
 
 
 def witnessed(result: AgentResult, folder: Path, agent: str) -> AgentResult:
-    """What the agent left, what its hooks saw, and what it reported with its tools. A hooked agent of which no hook was heard has failed.
+    """The result, with what the hooks recorded and what the agent reported with its tools. If no hook of a hooked
+    agent was ever called, the turn has failed.
 
-    Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing."""
+    Over ACP it is the protocol itself that asks, and an agent that changes nothing asks nothing.
+    """
     brief_ = _brief_of(folder)
     if brief_ is None:
         return result

@@ -191,7 +191,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return self.sandbox_of(run).mounts
 
     def never_began(self, folder: Path, exit_status: process.Exit) -> None:
-        """If the sandbox cannot start anything, the fault is the machine's, not the command's."""
+        """If the sandbox cannot start anything, that is the machine's fault, not the command's."""
         why = sandbox.never_began(exit_status, process.read_err(folder))
         if why:
             text = f"the sandbox does not start: {redact(why)[:300]}"
@@ -206,7 +206,7 @@ class RunFiles(msgspec.Struct, frozen=True):
         return home
 
     def fresh_home(self, run: Run, name: str) -> Path:
-        """The same home, with nothing in it."""
+        """The same home, emptied."""
         remove(self.run_dir(run).home(name))
         return self.home(run, name)
 
@@ -259,7 +259,7 @@ def make_mount_points(files: Path, repo: Path, share: Sequence[str]) -> None:
 
 
 def require(settings: Settings) -> Sandbox:
-    """The sandbox that a run gets; refused where the settings demand what is not there."""
+    """The sandbox that a run gets; refused if the settings require one that is not available."""
     sandbox_ = sandbox.probe(settings.sandbox)
     if sandbox_.kind == "none" and settings.sandbox not in ("none", "auto"):
         name = {"bwrap": "bubblewrap", "landlock": "Landlock"}.get(settings.sandbox, "a sandbox")

@@ -1,1 +1,1 @@
-"""Agents: the adapters, and the processes they run in."""
+"""Agents: the adapters, and the processes in which agents run."""

@@ -1,7 +1,7 @@
-"""The agents that Flyball knows by name: what each needs of the user's, what is installed here, what it can do (AGENT-6).
+"""The agents that Flyball knows by name: what each needs from the user, what is installed, what it can do (AGENT-6).
 
 A row names an agent's login, its variables and the hosts of its model. It is found by the name of the program, so that
-`claude`, `acp:gemini --acp` and `command:aider …` are all known. What a row does not name stays out of the sandbox;
+`claude`, `acp:gemini --acp` and `command:aider …` are all known. What a row does not name stays outside the sandbox;
 `[agents.NAME]` adds to it.
 """
 
@@ -40,7 +40,7 @@ class LoginFile(Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> str:
-        """The part of the path that `moved` stands for."""
+        """The first folder of the path, which `moved` can replace."""
         depth = 2 if self.moved == "XDG_DATA_HOME" else 1
         return "/".join(self.path.split("/")[:-1][:depth])
 
@@ -190,7 +190,7 @@ def configured(account: Account, environment: Mapping[str, str]) -> tuple[list[s
 
 
 def theirs(file: LoginFile, environment: Mapping[str, str]) -> Path:
-    """The user's own file, where the user's variables say it is."""
+    """The user's own file, at the place that the user's variables name."""
     moved = environment.get(file.moved) if file.moved else None
     return Path(moved, file.rest) if moved else Path(environment.get("HOME", "/nowhere"), file.path)
 
@@ -256,7 +256,7 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def statuses(environment: Mapping[str, str]) -> list[Status]:
-    """Of all known agents; asked at the same time, since some take seconds to tell their version."""
+    """All known agents; they are asked in parallel, since some take seconds to print their version."""
     with ThreadPoolExecutor(len(KNOWN)) as pool:
         return list(pool.map(status, KNOWN, repeat(environment)))
 
@@ -290,7 +290,7 @@ def _version(path: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _login(account: Account, environment: Mapping[str, str]) -> str | None:
-    """Where it gets its login from, as Flyball would lend it; None if there is none."""
+    """Where its login comes from when Flyball lends it; None if there is none."""
     keys = [name for name in variables(account, environment) if "KEY" in name or "TOKEN" in name]
     if keys:
         return keys[0]

@@ -1,7 +1,7 @@
 """Any agent that speaks the Agent Client Protocol: Gemini CLI, opencode, and adapters for others.
 
-Flyball offers no file system of its own, so that the agent asks before it writes. A call that needs a person's
-approval is refused for now; the person is asked after the turn, and the agent may do it in the next.
+Flyball offers no file system of its own, so the agent asks before it writes. A call that needs a person's approval is
+refused for now; the person is asked after the turn, and the agent may repeat the call in its next turn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class AcpAgent(StreamAgent):
 
 
 def _quiet(command: str) -> dict[str, str]:
-    """What keeps these programs from calling anyone but their model, and from asking whether they may start."""
+    """Settings that keep these programs from contacting anyone but their model, and from asking questions at their
+    start.
+    """
     if "gemini" in command:
         return {"GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
     if "opencode" in command:
@@ -105,7 +107,9 @@ class AcpClient:
         return _call("session/new", **place)
 
     def _refused(self, name: str, error: Event) -> list[Event]:
-        """A session that is gone is begun anew. A login is asked for once, by API key: nobody can open a browser."""
+        """A session that no longer exists is started anew. Login is attempted once, by API key: nobody can open a
+        browser.
+        """
         method = next((text(m.get("id")) for m in self.methods if "api-key" in text(m.get("id"))), "")
         if (
             name.startswith("session/")
@@ -144,7 +148,7 @@ def _servers(line: tuple[str, ...]) -> list[Event]:
 
 
 def tool_call(call: Event) -> tuple[str, dict[str, Any]]:
-    """The call in the guard's terms: by its kind, with every path that it names."""
+    """The call as the guard sees it: by its kind, with every path that it names."""
     kind, input_ = text(call.get("kind")), table(call.get("rawInput"))
     content = rows(call.get("content"))
     paths = [text(row.get("path")) for row in (*rows(call.get("locations")), *content) if row.get("path")]
@@ -164,5 +168,5 @@ def tool_call(call: Event) -> tuple[str, dict[str, Any]]:
 
 
 def _call(method: str, **params: Any) -> Event:
-    """A request whose id is its method: each is made once at a time."""
+    """A request whose id is its method: there is only one of each at a time."""
     return {"jsonrpc": "2.0", "id": method, "method": method, "params": params}

@@ -1,11 +1,11 @@
 """What every agent adapter provides: how its process starts, how its output is read, what its turn costs.
 
-An adapter never decides. It says what the agent said; exit 0 alone is never trusted.
+An adapter never decides. It reports what the agent said; exit 0 alone is never trusted.
 
 Agents report what a whole session has used; a turn is charged the difference to what was known before (AGENT-4). The
-file stands outside the agent's reach. Each entry names its act, so that reading the same act again after a crash finds
-the same difference. Tokens cost their list price where the agent does not say; an unknown model has no price, which is
-not zero.
+file with these totals is outside the agent's reach. Each entry names its act, so that reading the same act again after
+a crash gives the same difference. Tokens cost their list price if the agent does not report a cost; for an unknown
+model the cost is unknown, which is not zero.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     place_in_file: int = 0
     session: str = ""
     resume: bool = False
-    so_far: str = ""  # what an agent must know that lost its session
+    so_far: str = ""  # what an agent that lost its session must know
     proof: tuple[str, ...] = ()  # the commands that will prove the tree
     wall_s: float | None = None  # how long the turn may take
-    hooks: Path | None = None  # where the hooks' configurations stand (hooks/cli_settings.py)
+    hooks: Path | None = None  # the folder of the hooks' configurations (hooks/cli_settings.py)
     hook_options: tuple[str, ...] = ()  # the same for Codex, which takes them on its command line
     server: tuple[str, ...] = ()  # how the MCP server of this act is started
     key: str = ""  # of the act: no other turn has it
@@ -103,7 +103,7 @@ class Adapter(Protocol):
         ...
 
     def missing(self) -> str:
-        """Why it cannot be used at all (not installed, unreadable script), as a sentence; "" if it can."""
+        """Why it cannot be used at all (not installed, unreadable script), as a sentence; "" if it can be used."""
         ...
 
     def launch(self, request: TurnRequest) -> Launch: ...
@@ -115,12 +115,12 @@ class Adapter(Protocol):
         ...
 
     def spent(self) -> tuple[Usage, str]:
-        """Tokens of the turn so far, as far as its stream tells, and the model that used them."""
+        """Tokens of the turn so far, as far as its stream reports them, and the model that used them."""
         ...
 
 
 class Answer(Struct, frozen=True):
-    """The guard's word on a tool call that is asked about over the agent's protocol."""
+    """The guard's answer to a tool call that is asked about over the agent's protocol."""
 
     allowed: bool
     why: str = ""
@@ -145,19 +145,19 @@ class Conversation(Protocol):
         ...
 
     def interrupt(self) -> list[dict[str, Any]]:
-        """What ends the turn early, in an orderly way."""
+        """What ends the turn early in an orderly way."""
         ...
 
 
 @runtime_checkable
 class Talks(Protocol):
-    """An adapter whose agent is spoken with while it works."""
+    """An adapter whose agent is talked to while it works."""
 
     def converse(self, request: TurnRequest, ask: Ask) -> Conversation: ...
 
 
 def ended_badly(exit: Exit) -> str:  # noqa: A002
-    """The verdict that the process's own end forces, whatever was said; "" if it forces none."""
+    """The verdict that the end of the process forces, whatever the agent said; "" if it forces none."""
     forced = {"wall": "timeout", "idle": "hung", "cannot_start": "cannot_start", "swarm": "killed"}.get(
         exit.reason, ""
     )
@@ -185,7 +185,7 @@ def price_uusd(model: str, usage: Usage) -> int | None:
 
 @lru_cache(1)
 def _prices() -> Any:
-    """The package takes most of a second to import, and few turns need it."""
+    """The package takes almost a second to import, and few turns need it."""
     try:
         return import_module("genai_prices")
     except ImportError:
@@ -243,7 +243,7 @@ def since(total: Usage, before: Usage) -> Usage:
 
 
 def _more(total: int, before: int) -> int:
-    """A total below the one before is of a session that began anew."""
+    """A total lower than the one before belongs to a new session."""
     return total - before if total >= before else total
 
 

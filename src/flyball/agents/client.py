@@ -1,6 +1,6 @@
-"""Which process of the act holds a connection, found from outside by the port it comes from.
+"""Which process of the act has a connection, found from outside by its local port.
 
-The standard library only. What cannot be found is not known: the process may have ended.
+Standard library only. The process may have ended meanwhile; then the answer is unknown.
 """
 
 # ruff: noqa: PTH115, PTH123, PTH208
@@ -45,7 +45,7 @@ class Client:
 
 
 def client_of(port: int) -> Callable[[], Client]:
-    """Looks when it is asked, and then only once: most connections are let through unseen."""
+    """The lookup is done on the first use, and only once: most connections are allowed without it."""
     clients: list[Client] = []
 
     def look() -> Client:
@@ -91,7 +91,7 @@ def _holds(pid: int, inode: str) -> bool:
 
 
 def _lineage(pid: int) -> Iterator[list[str]]:
-    """The words of a process's command line, of its parent's, and so on up to ours."""
+    """The command lines of a process, of its parent, and so on up to ours."""
     for _ in range(DEPTH_MOST):
         if pid in (0, 1, os.getpid()):
             return

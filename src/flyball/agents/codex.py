@@ -1,6 +1,6 @@
-"""Codex, run once a turn with `exec --json`; its hooks, given on the command line, ask the guard.
+"""Codex, run once for each turn with `exec --json`; its hooks, given on the command line, ask the guard.
 
-Inside Flyball's sandbox Codex's own is off (one would not start within the other); without one, Codex's is on.
+Inside Flyball's sandbox Codex's own sandbox is off (it cannot start inside another); otherwise it is on.
 """
 
 from __future__ import annotations

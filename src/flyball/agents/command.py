@@ -61,7 +61,7 @@ class CommandAgent(StreamAgent):
         return super().missing() or self._misspelt()
 
     def _misspelt(self) -> str:
-        """A word in braces that is nearly one that Flyball fills in. Any other may be the program's own."""
+        """A word in braces that is almost a placeholder of Flyball. Any other may belong to the program."""
         words: list[str] = re.findall(r"{(\w+)}", self.command)
         for word in words:
             close = difflib.get_close_matches(word, PLACEHOLDERS, 1, 0.75)

@@ -97,7 +97,7 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def watch() -> socket.socket | None:
-    """Every address is here, and every packet is seen; None where we may not do that."""
+    """Give every address to this machine, and see every packet; None if that is not permitted."""
     try:
         for family in (socket.AF_INET, socket.AF_INET6):
             route_here(family)
@@ -122,7 +122,7 @@ def route_here(family: int) -> None:
 
 
 def become(uid: int, gid: int) -> None:
-    """The user again, in a user namespace of which nobody here is root."""
+    """Become the user again, in a user namespace in which nobody is root."""
     if libc().unshare(NEW_USER) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     for name, text in (("setgroups", "deny"), ("gid_map", f"{gid} 0 1"), ("uid_map", f"{uid} 0 1")):
@@ -131,7 +131,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """All of them, for good: also those that bubblewrap left us to open the ways with."""
+    """Drop all capabilities for good, including those that bubblewrap left for opening the sockets."""
     number = 0
     while libc().prctl(24, number, 0, 0, 0) == 0:  # PR_CAPBSET_DROP
         number += 1

@@ -63,7 +63,7 @@ def keep(directory: str, tell: int) -> int:
 
 
 def settle(directory: str) -> int:
-    """Leave the parent's session, terminal, files and signal mask behind. Returns the umask it had."""
+    """Detach from the parent's session, terminal, files and signal mask. Returns the umask that it had."""
     os.setsid()
     os.chdir(directory)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -88,9 +88,10 @@ def listen() -> socket.socket:
 
 
 def claim() -> str:
-    """Take the act: `claim` is linked into place already locked, so it is never seen free and young.
+    """Claim the act: `claim` is already locked when it is linked into place, so nobody sees it unlocked.
 
-    Returns the mark that every process of this act carries, or "" if the act is another's."""
+    Returns the mark that every process of this act carries, or "" if another keeper has the act.
+    """
     draft, mark = f"claim.{os.getpid()}", f"{os.getpid()}.{time.time_ns() // 1000}"
     fd = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:

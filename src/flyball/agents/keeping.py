@@ -198,7 +198,9 @@ class Keeper:
             hold_to(self.spec["processes"])
 
     def children(self) -> bool:
-        """Reap ended children. False when none is left; as the keeper is a subreaper, then no descendant is left either."""
+        """Reap ended children. False if none is left; as the keeper is a subreaper, there is no descendant left
+        then.
+        """
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -295,7 +297,7 @@ class Keeper:
         self.alone = 0.0 if self.clients else self.alone + passed
 
     def clocks(self) -> tuple[tuple[str, float | None, float], ...]:
-        """Reason, limit and time used, of each clock that runs now."""
+        """Reason, limit and time used of each clock that is running."""
         wall, idle = self.spec.get("wall_s"), self.spec.get("idle_s")
         running = () if self.hold else (("wall", wall, self.wall), ("idle", idle, self.idle))
         return (*running, *(() if self.clients else (("orphaned", self.spec["orphan_s"], self.alone),)))
@@ -335,7 +337,7 @@ class Keeper:
         self.reason = self.reason or reason
 
     def press(self) -> None:
-        """TERM once, to every descendant; KILL when the grace is over, until none is left."""
+        """SIGTERM once to every descendant; SIGKILL when the grace period is over, until none is left."""
         if self.reason and time.monotonic() >= self.kill_at:
             self.termed = True
             self.kill()
@@ -426,7 +428,7 @@ class Keeper:
         }
 
     def sandbox_status(self) -> str | None:
-        """What the sandbox wrote about its start. All processes that could write it have ended."""
+        """What the sandbox reported about its start. All processes that could write it have ended."""
         if self.status_pipe < 0:
             return None
         os.set_blocking(self.status_pipe, False)
@@ -456,14 +458,14 @@ def hold_to(processes: int) -> None:
 
 
 def peer(client: socket.socket) -> int:
-    """The process id of the caller; 0 where the system does not tell."""
+    """The process id of the caller; 0 if the system does not say."""
     if sys.platform != "linux":
         return 0
     return int.from_bytes(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
 
 
 def is_below(pid: int, root: int) -> bool:
-    """Whether a process descends from `root`; one that has ended meanwhile cannot be known not to."""
+    """Whether a process descends from `root`; False also for one that has ended meanwhile."""
     for _ in range(DEPTH_MOST):
         if pid in (0, 1):
             return False

@@ -99,7 +99,7 @@ def _add(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
 
 
 def _allow(ruleset: int, path: str, allowed: int) -> None:
-    """A path that has gone meanwhile, or that we may not reach, needs no rule."""
+    """A path that no longer exists, or that we cannot reach, needs no rule."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):

@@ -30,7 +30,7 @@ def leaks(path: Path, root: Path) -> bool:
 
 
 def from_records(root: Path) -> Iterator[str]:
-    """Distributions that say themselves that they were installed from a folder."""
+    """Distributions that record themselves as installed from a folder."""
     for distribution in metadata.distributions():
         text = distribution.read_text("direct_url.json")
         url = urlparse(json.loads(text).get("url", "") if text else "")

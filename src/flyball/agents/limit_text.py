@@ -1,7 +1,7 @@
 """A limit is what the agent's command line reports as its own state, never what somebody writes about limits.
 
-The text is read as the command line wrote it: a JSON event by its fields, anything else line by line, where a known
-wording must begin the statement. Code blocks, quotes, lists of words and the agent's prose say nothing here.
+The text is read as the command line wrote it: a JSON event by its fields, anything else line by line; a known wording
+must begin the statement. Code blocks, quotes, lists of words and the agent's prose are ignored.
 """
 
 import re
@@ -35,7 +35,7 @@ _GOES_ON = re.compile(r"[a-z']+[,;:.]?(?:\s|$)")
 
 
 def read_limit(agent: str, text: str, now_us: int, zone: str = "UTC") -> tuple[Kind | None, int | None]:
-    """The kind of limit that this output of the agent's reports, and when it lifts; (None, None) where it reports none.
+    """The kind of limit that this output reports, and when it lifts; (None, None) if it reports none.
 
     A clock time without a zone is read in `zone`.
     """
@@ -161,7 +161,7 @@ _WITH_CAUSE = re.compile(
 
 
 def _refined(kind: Kind, words: str) -> Kind:
-    """A rejected request or a lost stream may say why; a rate that is counted by the day is the plan's."""
+    """A rejected request or a broken stream may give the reason; a rate counted by the day is the plan's limit."""
     caused = _WITH_CAUSE.match(words)
     inner = _by_wording("", caused.group(1), caused.group(1)) if caused else None
     if kind == "rate_limited" and not inner and _BY_THE_DAY.search(words):
@@ -243,7 +243,9 @@ _IDENTIFIER = re.compile(r"'[^'\s]*'|\"[^\"\s]*\"|`[^`\s]*`|\S*/\S*/\S*|\([^()\n
 
 
 def _by_subject(agent: str, statement: str, *, error: bool = False) -> Kind | None:
-    """What an error is about, in any words: `Execution failed: 402 You have no quota`, `API error from x (model y): …`."""
+    """What an error is about, in any wording: `Execution failed: 402 You have no quota`, `API error from x (model
+    y): …`.
+    """
     words, labelled = _unlabelled(statement)
     is_known = error or labelled
     if not is_known and (not _BARE_STATUS.match(words) or _PROSE.search(words[:60])):
@@ -258,7 +260,7 @@ def _by_subject(agent: str, statement: str, *, error: bool = False) -> Kind | No
 
 
 def _unlabelled(statement: str) -> tuple[str, bool]:
-    """What stands behind `Error …:`, `SomeException:` or `… failed:`, and whether anything such stood there."""
+    """What follows `Error …:`, `SomeException:` or `… failed:`, and whether there was such a label."""
     labelled = False
     for _ in range(4):
         label = _LABEL.match(statement)
@@ -296,7 +298,7 @@ _FOREIGN = frozenset(
 
 
 def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None:
-    """The kind that an event reports. What the agent itself says, and what its tools print, reports nothing."""
+    """The kind that an event reports. What the agent says and what its tools print do not count."""
     kind = event.get("type")
     if kind == "rate_limit_event":
         return "plan_limit" if table(event.get("rate_limit_info")).get("status") == "rejected" else None
@@ -314,7 +316,9 @@ def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None
 
 
 def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:
-    """Words before codes before numbers: the words tell a plan's limit from a minute's, unless a code does."""
+    """Words come before codes, and codes before numbers: words tell a plan's limit from a short one, unless a code
+    does.
+    """
     levels = tuple(_levels(event))
     numbers = (level.get(name) for level in levels for name in _NUMBERS)
     worded = _first(_message(agent, words) for level in levels for words in _said(level))
@@ -330,7 +334,7 @@ def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:
 
 
 def _about_any(agent: str, words: object) -> Kind | None:
-    """What an error's message is about, whatever its words; a message that is itself JSON has been read."""
+    """What an error's message is about, in any wording; a message that is itself JSON has been read already."""
     if not isinstance(words, str) or as_object(words) is not None:
         return None
     return _by_subject(agent, words.strip()[:_STATEMENT], error=True)

@@ -45,7 +45,7 @@ class Login:
         self.next = 0.0
 
     def due(self) -> bool:
-        """Whether it is time to look again, and something has changed since we last did."""
+        """Whether it is time to check again, and something has changed since the last check."""
         if time.monotonic() < self.next:
             return False
         self.next = time.monotonic() + EVERY_S
@@ -60,7 +60,7 @@ class Login:
         ]
 
     def share(self, *, lend: bool = False) -> None:
-        """Bring both sides together. With `lend` (before a turn) also what is only lent."""
+        """Bring both copies in line. With `lend` (before a turn) also the files that are only lent."""
         self.looked = self.stamps()  # before: what changes meanwhile is looked at again
         with self.alone():
             token = self.known()
@@ -108,7 +108,7 @@ class Login:
         return digest(user)
 
     def give(self, theirs: str, ours: str, only: list[str], before: str) -> str:
-        """Copy a file that only the user may change, when it has changed."""
+        """Copy a file that only the user may change, if it has changed."""
         data = reduced(read(theirs), only)
         if data is not None and (digest(data) != before or self.read_ours(ours) is None):
             self.write_ours(ours, data)
@@ -164,7 +164,7 @@ def read(path: str) -> bytes | None:
 
 
 def taken(fd: int) -> bytes | None:
-    """The content of a regular file that is not too large; it is closed."""
+    """The content of a regular file that is not too large; the descriptor is closed."""
     with os.fdopen(fd, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_size > MOST:
@@ -177,7 +177,9 @@ def digest(data: bytes | None) -> str:
 
 
 def acceptable(new: bytes, old: bytes) -> bool:
-    """Whether this is the old login with other tokens: JSON where that was, with all its parts, of the same account."""
+    """Whether this is the old login with other tokens: JSON if it was JSON, with all its parts, for the same
+    account.
+    """
     was, now = table(old), table(new)
     if was is None:
         return bool(new.strip())
@@ -193,7 +195,7 @@ def table(data: bytes) -> dict[str, Any] | None:
 
 
 def owners(value: Any, above: str = "") -> dict[str, str]:
-    """Every field that says whose login it is, by its path."""
+    """Every field that says whose login it is, with its path."""
     if not isinstance(value, dict):
         return {}
     items: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
@@ -204,7 +206,7 @@ def owners(value: Any, above: str = "") -> dict[str, str]:
 
 
 def reduced(data: bytes | None, only: list[str]) -> bytes | None:
-    """Of a JSON file nothing but these keys; None if there is nothing of them."""
+    """Only these keys of a JSON file; None if it has none of them."""
     if data is None or not only:
         return data
     value = table(data) or {}
@@ -213,7 +215,7 @@ def reduced(data: bytes | None, only: list[str]) -> bytes | None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """The user's file, whole, with the mode that it has; a link stays one."""
+    """Replace the user's file as a whole, with its mode; a symbolic link stays one."""
     real = os.path.realpath(path)
     mode = stat.S_IMODE(os.stat(real).st_mode) if os.path.exists(real) else 0o600
     put(os.path.dirname(real), os.path.basename(real), data, mode)

@@ -60,9 +60,9 @@ def read_result(
     *,
     may_be_silent: bool = False,
 ) -> AgentResult:
-    """The result of one turn of the agent `name`, from all that it wrote.
+    """The result of one turn of the agent `name`, from everything that it wrote.
 
-    `may_be_silent`: any program of that name; it may have done its work without a word.
+    `may_be_silent`: for any other program; it may have done its work without printing anything.
     """
     now_us = now_us or exit.started_at_us + exit.took_us or int(time.time() * 1_000_000)
     facts = read_stream(out, name)
@@ -116,7 +116,7 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
         stated_end = facts.end if facts.end != "error" else ""
         kind = stated_end or limit or CODES.get(facts.dialect, {}).get(exit.code or 0, "unknown")
         return kind, (reset if not stated_end else None)
-    if facts.retry is not None:  # it was waiting for the provider when it ended, or was ended
+    if facts.retry is not None:  # it was waiting for the provider when it ended or was ended
         limit, reset = _limit_of(facts, [facts.retry], now_us, zone)
         if limit:
             return limit, reset
@@ -128,7 +128,7 @@ def _kind(facts: Facts, err: str, exit: Exit, now_us: int, zone: str) -> tuple[s
 
 def _claimed_success(exit: Exit, forced: str) -> str:  # noqa: A002
     if forced == "hung" or exit.reason == "stopped" or exit.code == 0:
-        return "ok"  # it had finished and only did not exit
+        return "ok"  # it had finished and only failed to exit
     return "killed" if forced or exit.code in ENDED_BY_SIGNAL else "unknown"
 
 
@@ -176,7 +176,7 @@ def _no_answer(name: str, out: str, may_be_silent: bool) -> bool:
 
 
 def _own_words(name: str, out: str, err: str, exit: Exit) -> str:  # noqa: A002
-    """What the program itself says of its end: never its model's words, nor the output of its tools."""
+    """What the program itself says about its end: never its model's words, nor the output of its tools."""
     if exit.code == 0 and name != "aider":
         return ""
     return "\n".join(_tail(OWN_WORDS[name](out) if name in OWN_WORDS else "") + _tail(err))

@@ -1,10 +1,10 @@
-"""Play one turn of a script, as an agent would, without a model. It runs as a process of its own, in the checkout.
+"""Perform one turn of a script, as an agent would, without a model. It runs in the checkout, as a process of its own.
 
     python -P player.py TURN.json        (script.command() gives the whole line)
 
-The file holds the turn that `script` chose. What happens is printed on stdout, a JSON line each. A turn is carried
-out even where it is unwise: checking it is the guard's work. The process starts anew for every turn, so what only
-some turns need is imported by those.
+The file holds the turn that `script` chose. What happens is printed on stdout, one JSON line each. A turn is performed
+even if it is unwise: checking it is the guard's job. The process starts anew for every turn, so what only some turns
+need is imported by those.
 """
 
 import json
@@ -21,7 +21,7 @@ OUTPUT_MOST = 1 << 16
 
 
 def play(turn: Turn) -> int:
-    """Play a turn in the current folder; the exit code it asks for."""
+    """Perform a turn in the current folder; returns the exit code that it asks for."""
     time.sleep(turn.get("sleep_s", 0))
     for path, text in turn.get("write", {}).items():
         _try("write", path, lambda path=path, text=text: _write(Path(path), text))
@@ -36,7 +36,7 @@ def play(turn: Turn) -> int:
 
 
 def _try(tool: str, path: str, deed: Callable[[], None]) -> None:
-    """What cannot be done is an action that failed, as it is for any agent; the turn continues."""
+    """Something that cannot be done is a failed action, as for any agent; the turn continues."""
     try:
         deed()
     except (OSError, ValueError) as fault:

@@ -1,11 +1,12 @@
-"""The process of an act, as the driver sees it: started once, watched by the current driver, ended with all its children.
+"""The process of an act as the driver sees it: started once, watched by the current driver, ended with all its
+children.
 
-Everything there is to know stands in the act's directory; the driver may die and another may read on.
+Everything about it is in the act's directory; the driver may die and another one may take over.
 
     unclaimed   no keeper has taken it: begin() it
     alive       its keeper lives: attend() it
     ended       exit.json says how
-    lost        its keeper died without a word: whatever it did is in doubt
+    lost        its keeper died without a report: what it did is unknown
 """
 
 import contextlib
@@ -76,7 +77,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def well(self) -> bool:
-        """It ended by itself with code 0. A process that had to be ended has failed, whatever it wrote."""
+        """It ended by itself with exit code 0. A process that had to be ended has failed, whatever it wrote."""
         return self.reason == "exit" and self.code == 0
 
 
@@ -90,7 +91,7 @@ class Stop:
         self._set = self._closed = False
 
     def set(self, now: bool = False) -> None:
-        """After close() it does nothing: another file may have the number of its pipe by then."""
+        """After close() it does nothing: another file may have the pipe's number by then."""
         with self._one:
             self.now = self.now or now
             if not self._set and not self._closed:
@@ -111,7 +112,7 @@ class Stop:
 
 
 def begin(directory: Path, spec: Spec) -> None:
-    """Write the spec, start a keeper and return when the act is claimed. Calling it again does no harm."""
+    """Write the spec, start a keeper and return when the act is claimed. A second call does no harm."""
     if look(directory) != "unclaimed":
         return
     _write_spec(directory, spec)
@@ -150,7 +151,7 @@ def _sync(folder: Path) -> None:
 
 
 def look(directory: Path) -> Look:
-    """What became of the act. The claim's lock tells a living keeper from a dead one."""
+    """The state of the act. The lock on the claim tells a living keeper from a dead one."""
     if (directory / "exit.json").exists():
         return "ended"
     try:
@@ -194,7 +195,7 @@ def attend(
 
 
 def read_exit(directory: Path) -> Exit:
-    """What the keeper wrote; for a lost act, what is left of it is ended first."""
+    """What the keeper wrote; if the act is lost, its remaining processes are ended first."""
     try:
         return msgspec.json.decode((directory / "exit.json").read_bytes(), type=Exit)
     except FileNotFoundError:

@@ -1,12 +1,12 @@
-"""The forward proxy of one act: it lets through the hosts that its rules name, and writes down who wanted another.
+"""The forward proxy of one act: it lets through the hosts that its rules name, and records who wanted another one.
 
 It runs in the act's keeper, outside the sandbox. The sockets it listens on were opened inside (`entry.py`), where they
-are the only way out. The standard library only. TLS is not opened: a host is known by the name that CONNECT asks for.
+are the only way out. Standard library only. TLS is not decrypted: a host is known by the name in CONNECT.
 
 Laws:
-- A name is resolved once, here, and the address that was judged is the one that is connected to.
+- A name is resolved once, here, and the connection goes to the address that was checked.
 - A name never leads to this machine, to its network or to another host's metadata, unless the user named that place.
-- Everything has a bound: heads, time to send one, connections at once, and what is written down.
+- Everything is limited: header size, time to send one, connections at once, and what is recorded.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def refusal(no: Refused) -> bytes:
 
 
 async def addresses(host: str, port: int, private: bool) -> list[str]:
-    """The addresses of a host that it may have. A host that is named by its address has that."""
+    """The addresses of a host that it may have. A host given as an address has only that."""
     if is_address(host):
         return [host]
     if host == "localhost":
@@ -312,7 +312,7 @@ def is_address(host: str) -> bool:
 
 
 def is_fit(address: str, private: bool) -> bool:
-    """Public, or (where the user named the host) in a private network; never this machine or a neighbour on the link."""
+    """Public, or (if the user named the host) in a private network; never this machine or a neighbour on the link."""
     ip = unwrapped(ipaddress.ip_address(address.partition("%")[0]))
     if ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
         return False
@@ -339,7 +339,7 @@ async def connected(names: list[str], port: int) -> tuple[StreamReader, StreamWr
 
 
 async def relay(a: StreamReader, b: StreamWriter, c: StreamReader, d: StreamWriter) -> None:
-    """Both ways, until both are at their end."""
+    """Copy both ways until both sides have ended."""
     try:
         await asyncio.gather(copy(a, d), copy(c, b))
     finally:

@@ -1,7 +1,7 @@
-"""A view in Landlock's words: what may be read, what may be written; everything else is out of reach.
+"""A view as Landlock rules: what may be read and what may be written; everything else is out of reach.
 
 The view's hidden folders are left out child by child. Nothing is mounted: the checkout stays where it is, /tmp is
-closed (TMPDIR leads to the private home), and shared folders are reached where they are.
+closed (TMPDIR is in the private home), and shared folders are used where they are.
 """
 
 import os
@@ -38,7 +38,7 @@ def command(argv: Sequence[str], read: Iterable[str], write: Iterable[str], **mo
 
 
 def probe() -> str:
-    """Why Landlock cannot be used here, from having tried it; "" if it can."""
+    """Try Landlock once: why it cannot be used here, or "" if it can."""
     try:
         return _probe()
     except OSError as fault:
@@ -66,7 +66,7 @@ def _probe() -> str:
 
 
 def limits() -> str:
-    """What this kernel's Landlock cannot keep a process from, as a sentence for the record."""
+    """What this kernel's Landlock cannot prevent, as a sentence for the record."""
     version = landlock.abi()
     open_still = ["UDP and DNS are not kept to loopback", "modes and times of other files can be changed"]
     if version < landlock.SCOPE_ABI:
@@ -75,7 +75,7 @@ def limits() -> str:
 
 
 def readable(view: View, closed: Sequence[str], keep: Sequence[str]) -> list[str]:
-    """All but what is hidden; then, one by one, what must be seen anyway."""
+    """Everything that is not hidden; then, one by one, what must be visible anyway."""
     secret = [os.path.realpath(path) for path in (*view.hidden, view.at)]
     hidden = [*secret, *(os.path.realpath(path) for path in closed), "/dev"]
     roots = [place for place in (*SYSTEM, "/proc") if Path(place).exists()] if view.strict else ["/"]
@@ -98,7 +98,7 @@ def _lent(path: str, secret: Sequence[str]) -> list[str]:
 
 
 def less(path: str, hidden: Sequence[str]) -> list[str]:
-    """The path without what is hidden in it. Links are left out: they give what they lead to, if that is given."""
+    """The path without what is hidden in it. Links are left out: they are usable if their targets are allowed."""
     if any(_within(path, place) for place in hidden):
         return []
     inner = [place for place in hidden if _within(place, path)]

@@ -56,7 +56,7 @@ KERNEL = tuple(
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What was found at start; it goes into the run's record and the certificate."""
+    """The kind that was found at the start; it goes into the run's record and the certificate."""
 
     kind: Kind
     why: str
@@ -92,7 +92,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe(mode: str = "auto") -> Sandbox:
-    """What works here of what is wanted, the better kind first; each is really run once."""
+    """The best kind of the wanted ones that works here; each is really tried once."""
     kinds = {"auto": ("bwrap", "landlock"), "required": ("bwrap", "landlock"), "none": ()}.get(mode, (mode,))
     candidates: list[Sandbox] = []
     for kind in kinds:
@@ -208,7 +208,7 @@ def _watches(program: str) -> bool:
 
 
 def never_began(exit_status: Exit, stderr: bytes) -> str:
-    """Why the sandbox let nothing run at all, by its own word; "" if it did, or was not asked to."""
+    """Why the sandbox could not start anything, in its own words; "" if it did start, or was not used."""
     if exit_status.status is None or any(word in exit_status.status for word in ("exit-code", "started")):
         return ""
     if exit_status.reason == "cannot_start":
@@ -220,12 +220,12 @@ def never_began(exit_status: Exit, stderr: bytes) -> str:
 
 
 def vanished(why: str) -> bool:
-    """Whether it only could not cover something that had been there a moment before: it is tried again."""
+    """Whether the only problem was that something to be covered had just disappeared: then it is tried again."""
     return "Can't create file at" in why or "Can't find source path" in why
 
 
 def wrap(argv: Sequence[str], view: View, program: str = "bwrap", *, watch: bool = False) -> list[str]:
-    """The command that runs `argv` inside the view. Order counts: what comes later lies on top."""
+    """The command that runs `argv` inside the view. Order matters: later mounts cover earlier ones."""
     at = os.path.realpath(view.at)
     hidden = _hidden(view, at)
     folders = [path for path in hidden if Path(path).is_dir()]
@@ -359,7 +359,7 @@ def _kept(home: Path) -> list[str]:
 
 
 def _hidden(view: View, at: str) -> list[str]:
-    """What is there to hide: not what the checkout or a private folder covers anyway."""
+    """The places that exist and have to be hidden; not what the checkout or a private folder covers anyway."""
     bound = {at, view.home, *(where for _, where in (*view.ro_binds, *view.rw_binds))}
     paths = sorted({os.path.realpath(path) for path in view.hidden if Path(path).exists()})
     return [path for path in paths if path not in bound and not _within(path, (at, *SCRATCH, "/run"))]

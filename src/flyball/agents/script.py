@@ -1,4 +1,4 @@
-"""The script agent: reads turns from a file and lets `player` play them. For tests, demonstrations and rehearsals.
+"""The script agent: reads turns from a file and lets `player` perform them. For tests, demonstrations and rehearsals.
 
 A file has `turns: [turn, …]` (one sequence, whichever role is next) or `roles: {ROLE: [turn, …]}`, and
 `repeat: last|none`.
@@ -97,7 +97,7 @@ def _of(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def _limited(rows: list[dict[str, Any]]) -> str:
-    """The limit that is told of; that all is well is for the exit code to say."""
+    """The limit that the script reports; without one, the exit code decides."""
     kind = str(_of(rows, "limited").get("kind", ""))
     return "" if kind == "ok" else kind
 
@@ -174,7 +174,7 @@ class Script(NamedTuple):
 
 
 def turn_for(script: Script, role: str, place: int) -> Turn | Literal["beyond"] | None:
-    """The turn at this place. None: nothing is said of this role. "beyond": the script is over."""
+    """The turn at this place. None: the script has nothing for this role. "beyond": the script has ended."""
     turns = script.turns if script.roles is None else script.roles.get(role)
     if turns is None:
         return None

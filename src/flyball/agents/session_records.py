@@ -1,6 +1,7 @@
-"""What Codex and Gemini CLI note in their own home after each request to their model: the tokens so far.
+"""What Codex and Gemini CLI record in their own home after each request to their model: the tokens so far.
 
-Their streams say this only at the end of a turn. The files are the agent's: a false entry can only hurt its own budget.
+Their streams report this only at the end of a turn. The files are the agent's: a false entry only affects its
+own budget.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class SessionRecord:
         self.total = total
 
     def completed(self, result: AgentResult) -> AgentResult:
-        """An agent that was ended has not said what it used; its record has."""
+        """An agent that was ended has not reported what it used; its record has."""
         used = Usage() if result.usage.tokens else self.used()
         if not used.tokens:
             return result

@@ -1,4 +1,4 @@
-"""What all agents share that write a stream of JSON lines: how it is read, while it comes and at its end."""
+"""Common to all agents that write a stream of JSON lines: how it is read, while it is written and at its end."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Copy:
         return written
 
     def finish(self) -> None:
-        """Take what is left in the pipe and make the file durable."""
+        """Read what is left in the pipe and make the file durable."""
         for _ in range(OUT_MOST // CHUNK):
             if self.pump() <= 0:
                 break

@@ -1,4 +1,4 @@
-"""The processes below another one, as the system lists them. The standard library only."""
+"""The descendants of a process, as the system lists them. Standard library only."""
 
 # ruff: noqa: PTH112, PTH123, PTH208
 from __future__ import annotations
@@ -37,7 +37,7 @@ def from_proc() -> Iterator[tuple[int, int, bytes]]:
 
 
 def from_ps() -> Iterator[tuple[int, int, bytes]]:
-    """Where there is no /proc (macOS), and no subreaper either: orphans are then out of sight."""
+    """Where there is no /proc (macOS), and no subreaper either: orphans cannot be found there."""
     import subprocess
 
     listing = subprocess.run(["/bin/ps", "-axo", "pid=,ppid=,state=,comm="], stdout=subprocess.PIPE).stdout

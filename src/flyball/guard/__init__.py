@@ -1,4 +1,4 @@
-"""The guard judges changes, commands and secrets. It reads no files and runs nothing."""
+"""The guard checks changes, commands and secrets. It reads no files and runs nothing."""
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -1,4 +1,5 @@
-"""What the guard judges and what it answers: a change is one file of a diff, a verdict says allow, ask or deny; and where
+"""What the guard checks and what it returns: a change is one file of a diff, a verdict says allow, ask or deny;
+and where
 the path of a change leads. Nothing here reads the disk: links are given.
 
 Unknown lines are None, never an empty list, so that the guard can tell the two apart.

@@ -1,4 +1,4 @@
-"""The change guard: judges every file of a change and the change as a whole. The worst finding decides.
+"""The change guard: checks every file of a change and the change as a whole. The worst finding decides.
 
 An internal error is a deny. Nothing is read from disk: links and texts are given.
 """
@@ -104,7 +104,7 @@ def _links(changes: Sequence[Change], workspace: str, existing: Mapping[str, str
 def _together(
     edits: Sequence[Edit], prior: Sequence[str], policy: Policy, tests_by_id: bool
 ) -> Iterable[Verdict]:
-    """What can only be seen from several files."""
+    """What can only be seen when several files are compared."""
     files = [edit.file for edit in edits]
     yield from judge_locks(files, prior, policy)
     yield from judge_collisions(edits)
@@ -173,7 +173,7 @@ def judge_radius(
     prior_lines: int,
     prior_deleted: int,
 ) -> Iterable[Verdict]:
-    """How much the run has changed with this change: a file counts once."""
+    """How much the run has changed including this change: a file counts once."""
     files = {edit.file for edit in edits}
     changed = len(files) + prior_files if isinstance(prior_files, int) else len({*files, *prior_files})
     lines = prior_lines + sum(churn(edit.change) for edit in edits)

@@ -48,7 +48,7 @@ def _cost(lines: Sequence[str], whole: int) -> int:
 
 
 def _redacted(lines: list[str], most: int) -> ShownDiff:
-    """One file of a diff. Its old and its new text are searched, each as a whole, for a secret may take many lines."""
+    """One file of a diff. Its old and its new text are searched as a whole, because a secret may take many lines."""
     first = next((number for number, line in enumerate(lines) if _HUNK.match(line)), len(lines))
     path = _path(lines[:first])
     head = redact("\n".join(lines[:first]))

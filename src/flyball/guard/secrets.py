@@ -1,6 +1,6 @@
 """Finds secrets in text: credentials of known providers, and literals beside a name that suggests a secret.
 
-The change guard denies by the same rules by which journals and screens are redacted.
+The change guard denies with the same rules with which journals and output are redacted.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What was asked of the guard in one act, what it ruled and what came of it: observed actions.
+"""The tool calls of one act: what the guard was asked, its verdicts, and the results.
 
-The driver keeps it in the act's own folder, where no agent can write, a JSON line each; so a driver that comes
-after a crash has it too. `actions` is what the journal gets: bounded, redacted, refusals before the rest.
+The driver keeps them in the act's own folder, where no agent can write, one JSON line each, so a driver that takes over
+after a crash has them too. `actions` returns what the journal gets: bounded, redacted, refusals first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Record:
 
 
 def shortened(text: str, most: int) -> str:
-    """The beginning, without secrets. Only so much is searched; what may be the half of a secret is dropped."""
+    """The beginning, without secrets. Only the kept part is searched; what may be part of a secret at its end is
+    dropped.
+    """
     begin = text[: most + SLACK]
     clean = redact(begin)
     return clean[:most] if len(text) <= len(begin) else clean[:-SLACK][:most]
@@ -68,7 +70,7 @@ def _row(word: HookCall) -> dict[str, Any]:
 
 
 class ActRecord:
-    """The record of an act, read back."""
+    """The record of an act, read from its file."""
 
     def __init__(self, rows: list[dict[str, Any]], late: list[dict[str, Any]]) -> None:
         self.spoke = bool(rows)  # a note in the agent's reach is no heartbeat
@@ -95,7 +97,7 @@ def read(folder: Path, late: str = "") -> ActRecord:
 
 
 def _rows(file: Path, most: int) -> Iterable[dict[str, Any]]:
-    """Read regular files only: in a folder of the agent's it could be a pipe without end."""
+    """Only regular files are read: in a folder that the agent can write to it could be an endless pipe."""
     try:
         with open(file, "rb", opener=_opened) as lines:
             while most > 0 and (line := lines.readline(most)):
@@ -116,7 +118,7 @@ def _opened(path: str, flags: int) -> int:
 
 
 def _paired(rows: list[dict[str, Any]], late: bool) -> list[Pair]:
-    """Each question with what came of it: by the CLI's name for the call, else by tool and input, in order."""
+    """Each call with its result: matched by the CLI's id for the call, else by tool and input, in order."""
     came: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in reversed(rows):
         if row.get("moment") == "post":
@@ -149,7 +151,7 @@ def _action(row: dict[str, Any], after: dict[str, Any], late: bool) -> Action:
 
 
 def _bounded(pairs: list[Pair]) -> list[Pair]:
-    """As many as there is room for; refused calls are kept rather than allowed ones."""
+    """As many as fit; refused calls are kept before allowed ones."""
     if len(pairs) <= ACTIONS_MOST:
         return pairs
     refused = [n for n, (row, *_) in enumerate(pairs) if row.get("verdict") != "allow"][-ACTIONS_MOST:]

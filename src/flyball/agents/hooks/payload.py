@@ -31,11 +31,11 @@ TOOL_MOST, NAME_MOST = 80, 200  # of a tool's name; of what else a CLI gives nam
 
 
 class BadPayload(Exception):
-    """The payload cannot be judged."""
+    """The payload cannot be checked."""
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """One message of a CLI to its hook, in the form that all three share."""
+    """One message of a CLI to its hook, in a form common to all three."""
 
     agent: Agent
     event: str
@@ -56,7 +56,7 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True):
-    """What the hook's process leaves: its exit code and its two streams."""
+    """What the hook's process returns: its exit code and its output on both streams."""
 
     code: int = 0
     out: str = ""
@@ -115,7 +115,7 @@ def _failed(came: object) -> bool:
 
 
 def refuse(reason: str) -> Reply:
-    """Deny, in the one form that all three CLIs understand."""
+    """Deny, in the form that all three CLIs understand."""
     return Reply(REFUSED, "", f"Denied by Flyball: {reason}\n")
 
 

@@ -1,7 +1,7 @@
-"""Where a path of the agent really leads, as the agent would name it.
+"""Where a path given by the agent really leads, as the agent would name it.
 
 The agent sees the run's checkout at another path (that of the repository). So each link is read where it really is:
-by whatever name the workspace is reached, it is the checkout that is looked at.
+whichever path leads into the workspace, the checkout is read.
 """
 
 from __future__ import annotations

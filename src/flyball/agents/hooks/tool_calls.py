@@ -1,8 +1,10 @@
 """The verdict on one tool call, before it runs.
 
-A command is judged by the command guard, where it would run. A write is judged by the path rules of the change guard;
-if they only ask, it is allowed here, and a person is asked at the end of the turn, when the whole change can be shown.
-A read is judged like `cat`. A call that is too large to judge while the agent waits is denied.
+A command is checked by the command guard, in the directory in which it would run. A write is checked by the
+path rules of
+the change guard; if they only ask, it is allowed here, and a person is asked at the end of the turn, when the
+whole change
+can be shown. A read is treated like `cat`. A call that is too large to check while the agent waits is denied.
 
 Without a driver this module is loaded anew for each call, so what only some calls need is imported where it is used.
 """
@@ -88,7 +90,7 @@ def _unknown(call: HookCall, brief: Brief) -> Verdict:
 
 
 def _named(tool: str, brief: Brief) -> Verdict | None:
-    """What the policy says of this tool by name; the strictest of the patterns that fit."""
+    """The policy's rule for this tool by name; the strictest of the patterns that match."""
     fits: list[Decision] = [
         decision for name, decision in brief.policy.tools.named.items() if fnmatchcase(tool, name)
     ]
@@ -104,7 +106,7 @@ def command_policy(brief: Brief) -> CommandPolicy:
 
 
 def _command(what: ToolUse, call: HookCall, brief: Brief) -> Verdict:
-    """Judged with a `cd` before it where the agent is not at the top of its workspace."""
+    """Checked with a `cd` before it if the agent is not in the top folder of its workspace."""
     places = [place for place in (call.cwd, what.cwd) if place and place.rstrip("/") != brief.workspace]
     line = "".join(f"cd {shlex.quote(place)}\n" for place in places) + what.command
     beside = [Verdict("ask", "background", what.beside)] if what.beside else []
@@ -152,7 +154,7 @@ def _edit(what: ToolUse, brief: Brief, real: Real) -> Verdict:
 
 
 def _is_scratch(path: str, brief: Brief) -> bool:
-    """A place where agents often put notes: trying it is no attack."""
+    """A place where agents often put notes: an attempt to write there is not an attack."""
     return ".." not in path and path.startswith(("/tmp/", "/var/tmp/", f"{brief.home}/", "~/."))
 
 

@@ -1,7 +1,8 @@
-"""What a judge of tool calls goes by, written once for an act and pinned by its hash.
+"""What the guard of tool calls knows about an act; written once for each act and pinned by its hash.
 
-It stands in the act's `hook` folder, which the agent's sandbox shows read-only. The hash stands in the command line
-that the CLI was given, so that another brief is no brief."""
+It is in the act's `hook` folder, which the agent's sandbox shows read-only. The hash is part of the command line that
+the CLI was given, so that no other brief is accepted.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Brief(Struct, frozen=True, kw_only=True):
 
 
 def write(folder: Path, brief: Brief) -> str:
-    """Put the brief into the folder; its hash."""
+    """Write the brief into the folder; returns its hash."""
     import hashlib
 
     data = msgspec.json.encode(brief)

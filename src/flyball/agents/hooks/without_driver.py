@@ -1,4 +1,5 @@
-"""The verdict without a driver: by the pinned brief, in the hook's own process. Nobody can be asked, so ask is deny.
+"""The verdict without a driver: from the pinned brief, in the hook's own process. Nobody can be asked, so ask
+means deny.
 
 Each verdict is noted in a file in the agent's private home. The agent can write there: it could remove a note or add
 one, but only about calls that the policy allows or that did not run. The driver marks these notes as unwitnessed.
@@ -48,7 +49,7 @@ def _replied(brief: Brief, moment: str, agent: str, payload: bytes) -> Reply:
 
 
 def _note(brief: Brief, word: HookCall, verdict: str, rule: str, reason: str) -> None:
-    """Best effort: without a disk there is no note, and the verdict still counts."""
+    """Best effort: on a full disk there is no note, and the verdict still counts."""
     fields = {"moment": word.moment, "tool": word.tool[:TOOL_MOST], "call": word.call[:NAME_MOST]}
     row = {**fields, "input": word.asked[:INPUT_MOST], "failed": word.failed}
     line = json.dumps({**row, "verdict": verdict, "rule": rule, "reason": reason})

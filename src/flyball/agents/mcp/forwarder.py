@@ -1,8 +1,9 @@
-"""The MCP server as an agent's CLI starts it: passes each message to the run's driver, and the answer back.
+"""The MCP server as an agent's CLI starts it: passes each message to the run's driver, and returns the answer.
 
 Run as `python -I -S forwarder.py TOKEN confined|open`, with the hook's `program.py` and the driver's socket beside it.
-It knows nothing of the tools. A driver that is not there yet is waited for; one that does not come is an error to the
-agent, which can still report in its final message.
+It knows nothing about the tools. It waits for a driver that is not there yet; if none comes, the agent gets an
+error, and
+can still report in its final message.
 """
 
 # ruff: noqa: PTH100, PTH120
@@ -35,7 +36,7 @@ def main(argv: "list[str]") -> int:
 
 
 def lines(fd: int) -> "Iterator[bytes | None]":
-    """Each line; None for one that is too long, of which nothing is kept."""
+    """Each line; None for one that is too long and is discarded."""
     rest, skipping = b"", False
     while data := os.read(fd, 1 << 16):
         *whole, rest = (rest + data).split(b"\n")
@@ -61,7 +62,7 @@ def forwarded(folder: str, token: str, confined: bool, line: bytes) -> bytes:
 
 
 def error(line: bytes, message: str) -> bytes:
-    """An answer of the forwarder itself; a notification gets none."""
+    """An error that the forwarder itself returns; a notification gets none."""
     import json
 
     try:

@@ -40,7 +40,7 @@ Call = Callable[[str, dict[str, Any]], ToolResult]
 
 
 def answer(payload: bytes, tools: Sequence[Tool], call: Call) -> str:
-    """The answer to one message as a line; "" where none is due."""
+    """The answer to one message as a line; "" if none is needed."""
     message = as_object(payload.decode("utf-8", "replace"))
     if message is None:
         return _failure(None, PARSE_ERROR, "This is not a JSON object.")

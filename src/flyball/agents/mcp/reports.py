@@ -1,10 +1,10 @@
-"""The tools with which an agent reports, and what it has said with them in one act.
+"""The tools with which an agent reports, and what it has reported with them in one act.
 
 Laws:
-- What is said is checked at once, so that the agent can correct itself in the same turn, and written down before it is
+- A report is checked at once, so that the agent can correct itself in the same turn, and recorded before it is
   acknowledged.
-- No tool waits for a person. A question stands in the inbox after the turn, and the agent gets the answer in its next
-  turn, in the same session; no process is held meanwhile.
+- No tool waits for a person. A question is in the inbox after the turn, and the agent gets the answer in its next
+  turn, in the same session; no process waits meanwhile.
 """
 
 from __future__ import annotations
