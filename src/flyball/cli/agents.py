@@ -41,8 +41,8 @@ def ls(as_json: bool = False) -> None:
     """List the agents: installed or not, version, login, and what each can do.
 
     mcp: it reports with Flyball's tools. hooks, asks: its tool calls pass the guard. defers: a call waits for your answer
-    without a process. interrupt: its turn can be ended in an orderly way. resume: its sessions continue. cost, tokens: what
-    it reports of a turn. budget: a budget stops it within a turn.
+    without a process. interrupt: its turn can be ended in an orderly way. resume: its sessions continue. cost, tokens: it
+    reports them for each turn. budget: it is stopped when the budget is used up in the middle of a turn.
     """
     from flyball.agents.accounts import statuses
     from flyball.config.plugins import plugins
@@ -174,7 +174,7 @@ def _cells(row: Assignment) -> tuple[str, ...]:
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of times without one.")
 @JSON_LINES
 def limit(zone: str, as_json: bool) -> None:
-    """Read limit messages of agents from standard input.
+    """Recognise agents' rate-limit messages, read from standard input.
 
     Each line is {id, agent, text, now}; each answer is {id, kind, reset_at}. Add wordings of your own in limits.toml
     beside the user configuration: plan_limit = ["your seat has no tokens left"].

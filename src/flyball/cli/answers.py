@@ -117,8 +117,8 @@ def _alert_text(facts: dict[str, Any]) -> str:
 def answer(question: str, words: tuple[str, ...], as_json: bool) -> None:
     """Answer a question with one of its verbs or with text.
 
-    Q is the question's id or its run's. `flyball inbox` shows the verbs that a question takes. Text without a verb
-    is only accepted where the verb `answer` is.
+    Q is the id of the question or of its run. `flyball inbox` shows the verbs that a question takes. Text without a verb
+    is accepted if `answer` is one of them.
     """
     with open_app() as app:
         run = app.question(question)
@@ -211,7 +211,7 @@ def tell(run_name: str, words: tuple[str, ...], as_json: bool) -> None:
 def allow(run_name: str, host: str, as_json: bool) -> None:
     """Let the agents of a run reach one more host.
 
-    It counts from their next turn on.
+    It applies from their next turn on.
     """
     with open_app() as app:
         try:

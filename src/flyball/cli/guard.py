@@ -72,7 +72,7 @@ def _text(row: Row, key: str) -> str:
     "--sandbox",
     type=click.Choice(["none", "bwrap", "landlock"]),
     default="none",
-    help="Judge as inside this sandbox: what it contains is allowed (default: none).",
+    help="Check as if run in this sandbox: what stays inside it is allowed (default: none).",
 )
 @JSON_LINES
 def command(line: str | None, workspace: Path, home: str, sandbox: str, as_json: bool) -> None:

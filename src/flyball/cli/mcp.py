@@ -107,7 +107,7 @@ def mcp(repo: Path) -> None:
     """Let your own assistant start and follow runs, over MCP.
 
     It speaks the Model Context Protocol on standard input and output; add it to Claude Code with
-    `claude mcp add flyball -- flyball mcp --repo DIR`. Questions are only listed: answers stay with people.
+    `claude mcp add flyball -- flyball mcp --repo DIR`. It can list questions, but only a person can answer them.
     """
     root = require_repository(repo)
     for line in _lines():

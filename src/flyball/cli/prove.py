@@ -24,9 +24,10 @@ from flyball.views.text import columns, plural
 @REPO
 @JSON
 def prove(machine: str | None, repo: Path, as_json: bool) -> None:
-    """Check a machine's laws in every state it can reach.
+    """Check a state machine in every state that it can reach.
 
-    All results, answers, crashes and messages are tried. Without a name: the five built-in machines.
+    Tries every result, answer, crash and message, and checks Flyball's laws at each step, for example that no run
+    succeeds without a proof. Without a name: the five built-in machines.
 
     Exit code 1 if a law is broken.
     """

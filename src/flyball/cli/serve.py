@@ -34,7 +34,7 @@ LOCK = "serve.lock"  # in the state directory, which holds the address
 def serve(port: int) -> None:
     """Show runs and answer questions in a browser.
 
-    It prints a link that signs one browser in, once; then it prints the next one. The page is served to this machine
+    It prints a link that signs in one browser, and a new one after each use. The page is served to this machine
     only.
     """
     with open_app() as app, _only_one(app.state_dir) as lock:

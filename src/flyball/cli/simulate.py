@@ -42,7 +42,7 @@ def simulate(
     week: bool,
     as_json: bool,
 ) -> int:
-    """Simulate runs in hostile random worlds and check every law.
+    """Simulate runs under random faults and check Flyball's laws.
 
     Agents lie, hang and die, disks fail, processes crash, limits run out and clocks jump. Most seeds aim for one of
     the states, outcomes and faults that `flyball prove` can reach. The same seed gives the same journal, byte for byte.

@@ -144,8 +144,9 @@ def _run_facts(run: RunUsage) -> dict[str, Any]:
 def prune(repo: Path | None, sets: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Remove what old runs have left on the disk.
 
-    [retention] says how old is old. Checkouts, homes and checkpoints go, logs are compressed, merged branches are
-    deleted. Runs that are running or waiting are not touched, and neither is a result that is on no other branch.
+    Removes checkouts, homes and checkpoints of runs that are older than the settings in [retention] say, compresses their
+    logs, and deletes merged branches. Runs that are running or waiting stay, and so do results that are on no other
+    branch.
     """
     with open_app() as app:
         if yes:

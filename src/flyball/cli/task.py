@@ -153,8 +153,8 @@ def _say(app: App, root: Path, facts: dict[str, Any], text: str, as_json: bool) 
 def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
     """Import tasks from a check-list, JSON or GitHub issues.
 
-    Of a check-list, the open items. JSON: a list of texts, or of objects with text, priority (0 to 100) and later.
-    GitHub: the open issues with the label; GITHUB_TOKEN is the token. A plug-in gives tasks of its own.
+    A check-list gives its open items. JSON is a list of texts, or of objects with text, priority (0 to 100) and later.
+    GitHub gives the open issues with the label, and needs GITHUB_TOKEN. A plug-in gives tasks of its own.
     """
     root = require_repository(repo)
     with open_app() as app:

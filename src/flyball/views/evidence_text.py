@@ -7,17 +7,17 @@ from flyball.views.text import first_few, plural
 
 # What happened when Flyball broke the changed code on purpose.
 BITES = {
-    "noticed": "the proof fails when the code is broken on purpose",
-    "not noticed": "the proof still passes when the code is broken on purpose",
+    "noticed": "the proof fails, as it should, when Flyball breaks the change on purpose",
+    "not noticed": "the proof still passes when Flyball breaks the change on purpose",
     "nothing to break": "",
     "only the change itself is noticed": "the proof reads the code and does not run it; it fails without the change",
-    "not tried": "breaking the code on purpose was not tried",
+    "not tried": "breaking the change on purpose was not tried",
 }
 
 BROKEN = {
-    "expectations": "assertions made wrong",
-    "changes": "changed functions made to raise",
-    "functions": "functions made to raise",
+    "expectations": "wrong expected values",
+    "changes": "changed functions raise an error",
+    "functions": "functions raise an error",
 }
 
 

@@ -253,9 +253,9 @@ def _from_outside(event: e.AnyEvent) -> Words:
             first = event.task.strip().partition("\n")[0]
             return f"{event.machine} run {event.run} started: {one_line(first)}", 2, ""
         case e.Answered():
+            verb = "" if event.verb == "answer" else f": {event.verb}"
             text = f": {one_line(event.text)}" if event.text else ""
-            verb = "" if event.verb == "answer" else f" with {event.verb}"
-            return f"{event.question} answered{verb}{_by(event.who)}{text}", 2, ""
+            return f"question {event.question} answered{_by(event.who)}{verb}{text}", 2, ""
         case e.Told() if event.host:
             return f"agents may now reach {one_line(event.host)}{_by(event.who)}", 2, ""
         case e.Told():
