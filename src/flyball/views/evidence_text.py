@@ -41,12 +41,13 @@ def _judged(evidence: Evidence) -> str:
 def _mended(evidence: Evidence) -> str:
     if evidence.judged != "tests":
         return ""
-    unchanged = f"{evidence.pass_to_pass_count} passed before and still pass"
-    if not evidence.fail_to_pass_count:
-        return f"the tests also pass without this change; {unchanged}"
-    count = plural(evidence.fail_to_pass_count, "test")
-    verb = "fails" if evidence.fail_to_pass_count == 1 else "fail"
-    return f"{count} {verb} without the change ({first_few(evidence.fail_to_pass, 3)}); {unchanged}"
+    both, only_now = evidence.pass_to_pass_count, evidence.fail_to_pass_count
+    unchanged = f"; {both} passed before and still {'passes' if both == 1 else 'pass'}" if both else ""
+    if not only_now:
+        return f"the tests also pass without this change{unchanged}"
+    verb = "fails" if only_now == 1 else "fail"
+    names = first_few(evidence.fail_to_pass, 3)
+    return f"{plural(only_now, 'test')} {verb} without the change ({names}){unchanged}"
 
 
 def _others(evidence: Evidence) -> str:
