@@ -278,16 +278,42 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     assert (sorted(left), add(yard, "Another")) == (["T1", "T2", "T3"], "T5"), "T4 was cancelled"
 
 
-def test_up_reads_its_own_settings_anew_and_names_those_that_a_lane_keeps(yard: Yard) -> None:
-    process = up(yard)
-    wait(process, lambda: rows(yard, machine="cto", status="running"))
+def test_settings_are_read_anew_and_a_lane_with_nothing_to_do_makes_way_for_one_that_has_them(
+    yard: Yard,
+) -> None:
+    process = up(yard, "up.schedule=[]", planner=[plan("One")], worker=[MEND])
+    first = add(yard, "One")
+    wait(process, lambda: rows(yard, machine="cto") and outcomes(yard).get(first) == "done")
+    wait(process, lambda: rows(yard, machine="cto")[0].state == "IDLE")
     stop(process)
     never = yard.flyball("up", "--set", 'up.schedule=["0 0 31 2 * X"]')
     assert never.returncode == 2 and "matches some date" in never.stderr and never.stderr.count("\n") == 1
-    process = up(yard, "budget.usd=7", "up.parallel=3")
+    process = up(yard, "budget.usd=7", "up.parallel=3", planner=[plan("Two")], worker=[MEND])
+    wait(process, lambda: [row.status for row in rows(yard, machine="cto")] == ["ended", "running"])
+    old, new = rows(yard, machine="cto")
+    cause = json.loads(yard.flyball("show", old.run, "--json").stdout)["stop_reason"]
+    assert cause["rule"] == "its settings have changed"
+    yard.flyball("cancel", new.run)
+    wait(process, lambda: [row.status for row in rows(yard, machine="cto")] == ["ended", "ended", "running"])
+    second = add(yard, "Two", "--after", first)
+    wait(process, lambda: outcomes(yard).get(second) == "done")
+    assert "Traceback" not in stop(process)
+
+
+def test_a_task_that_waits_for_a_cancelled_one_is_named_and_can_be_changed(yard: Yard) -> None:
+    process = up(yard, planner=[{"ask": "Which one?"}])
+    first = add(yard, "One")
+    second = add(yard, "Two", "--after", first)
+    wait(process, lambda: rows(yard, machine="cto", open_question=True))
+    yard.flyball("cancel", rows(yard, machine="cto")[0].run)
+    wait(process, lambda: [row.status for row in rows(yard, machine="cto")] == ["ended", "running"])
+    stop(process)
+    assert json.loads(yard.flyball("task", "show", first, "--json").stdout)["state"] == "cancelled"
+    process = up(yard)
     wait(process, lambda: rows(yard, machine="cto", status="running"))
-    lane = rows(yard, machine="cto")[0].run
-    assert f"Run {lane} keeps the settings it began with (budget; changed since)" in stop(process)
+    assert f"{second} waits for {first}, which ended as cancelled" in stop(process)
+    assert yard.flyball("task", "edit", second, "--after", "none").returncode == 0
+    assert json.loads(yard.flyball("task", "show", second, "--json").stdout)["after"] == []
 
 
 def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:

@@ -46,6 +46,7 @@ PRIORITY = click.option(
     default=None,
     help="0 to 100; 50 is ordinary, higher comes first.",
 )
+NOTHING = "none"
 AFTER = click.option(
     "--after",
     multiple=True,
@@ -339,17 +340,18 @@ def _plain(value: Any) -> str:
 @AFTER
 @REPO
 def edit(name: str, text: str | None, priority: int | None, after: tuple[str, ...], repo: Path) -> None:
-    """Change a waiting task."""
+    """Change a waiting task. `--after none` lets it wait for nothing."""
     if text is None and priority is None and not after:
         raise UserError("Say what to change: --text, --priority or --after.")
     root = require_repository(repo)
     with open_app() as app:
         app.require_person("task edit")
         before = _require(app, root, name).trigger
-        _check_after(app, root, name, after)
+        waits = () if after == (NOTHING,) else after or before.after
+        _check_after(app, root, name, waits)
         words = task_text(decode_argument(text), Path.cwd()) if text is not None else before.text
         level = before.priority if priority is None else priority
-        trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=after or before.after)
+        trigger = Trigger(kind="edit", ticket=name, text=words, priority=level, after=waits)
         app.leave(root, trigger, getpass.getuser())
         say(f"{name} changed.")
 

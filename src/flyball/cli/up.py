@@ -67,12 +67,10 @@ def up(
         lanes = Lanes(app, session.supervisor, request)
         session.standing = True
         lanes.open()
-        for lane, names in lanes.outdated().items():
-            if names:
-                say(
-                    f"Run {lane} keeps the settings it began with ({', '.join(names)}; changed since). To use the new ones, "
-                    f"end it with `flyball cancel {lane}`; a new one is started."
-                )
+        for lane, names in lanes.outdated.items():
+            say(
+                f"Run {lane} finishes its task with the settings it began with ({', '.join(names)} changed since)."
+            )
         for driven in session.supervisor.driven.values():
             session.screen.add(driven.run)
         try:

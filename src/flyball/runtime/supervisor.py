@@ -26,7 +26,7 @@ from flyball.core.decide import Do, Finished, Interrupted, Note, Rest, due, reac
 from flyball.core.family import child_of
 from flyball.core.mail import hear, settles, wake
 from flyball.core.standing import SET_ASIDE, hear_parked, hear_trigger, mismatched
-from flyball.core.stops import due_alert, half_used, next_alert_at
+from flyball.core.stops import cancel, due_alert, half_used, next_alert_at
 from flyball.domain import events as e
 from flyball.domain.messages import contradiction, for_who_works, replaces, resumes
 from flyball.domain.results import ALIVE
@@ -443,6 +443,10 @@ class Supervisor:
         batch = Batch(self.driven)
         batch.wake(run_id, self.clock.now())
         self._commit(batch)
+
+    def retire(self, run_id: str, why: str) -> None:
+        """A standing run with nothing to do ends."""
+        self._note(run_id, cancel(Events(self.driven[run_id].run, self.clock.now()), why))
 
     def report(self, run_id: str, texts: tuple[str, ...], grave: bool) -> None:
         """Mismatches that were found, for a standing run."""

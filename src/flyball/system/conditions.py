@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from flyball.runtime.app import App
 from flyball.runtime.backlog import GATE, Backlog, Ticket
 from flyball.system.forge_watch import ForgeState
+from flyball.system.tasks import AT_WORK
 
 NUMBER = re.compile(r"#[0-9]{1,9}")
 NAMED_GATE = re.compile(GATE + r"[A-Za-z0-9_.-]{1,64}")
@@ -20,13 +22,14 @@ def met(app: App, backlog: Backlog, forge: ForgeState) -> dict[str, str]:
     return outcomes | {name: became for name in names if (became := _run_ended(app, name)).startswith("done")}
 
 
-def never(app: App, one: Ticket) -> list[str]:
-    """What a task waits for and what cannot come about any more, as sentences."""
+def never(app: App, one: Ticket, became: Mapping[str, str]) -> list[str]:
+    """What a task waits for and what cannot come about any more, as sentences. `became`: of the tasks that were begun."""
+    ends = {name: _run_ended(app, name) or _task_ended(became, name) for name in one.trigger.after}
     return [
-        f"{one.id} waits for run {name}, which ended as {became}. Change it with `flyball task edit {one.id} --after …`, "
+        f"{one.id} waits for {name}, which ended as {end}. Change it with `flyball task edit {one.id} --after …`, "
         f"or cancel it with `flyball task cancel {one.id}`."
-        for name in one.trigger.after
-        if (became := _run_ended(app, name)) and not became.startswith("done")
+        for name, end in ends.items()
+        if end and not end.startswith("done")
     ]
 
 
@@ -46,6 +49,11 @@ def _names(backlog: Backlog) -> set[str]:
 
 def _number_state(name: str, forge: ForgeState) -> str:
     return forge.states.get(int(name[1:]), "") if NUMBER.fullmatch(name) else ""
+
+
+def _task_ended(became: Mapping[str, str], name: str) -> str:
+    end = became.get(name, "")
+    return "" if end in AT_WORK else end
 
 
 def _run_ended(app: App, name: str) -> str:

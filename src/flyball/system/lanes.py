@@ -56,6 +56,8 @@ class Lanes:
         self.seen = forge_watch.NOTHING  # what GitHub said last
         self.webhook: Webhook | None = None
         self.settings = Settings()
+        self.earlier: dict[str, str] = {}  # what became of the tasks of lanes that have ended
+        self.outdated: dict[str, list[str]] = {}  # lane -> the settings that are other ones than at its start
 
     # ---- coming and going ----
 
@@ -72,9 +74,12 @@ class Lanes:
         make_out_folder(str(self.repo.root))  # before the first event: who listens to a run is settled there
         _, _, _, self.settings = resolve(self.app, self.request, standing=True)
         for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
-            if row.status != "ended":
+            if row.status == "ended":
+                self.earlier |= self.app.read(row.run).plan.outcomes
+            else:
                 self.supervisor.adopt(row.run)
                 self.lanes.append(row.run)
+        self.outdated = {run.id: names for run in self.runs if (names := self._changed(run))}
         self.supervisor.adopt_abandoned()
         if not self.lanes:
             self._new_lane()
@@ -99,18 +104,15 @@ class Lanes:
         self.lanes.append(run.id)
         return run.id
 
-    def outdated(self) -> dict[str, list[str]]:
-        """Lane -> the settings with which it began that are other ones now. What is `up`'s own is always as it is now."""
+    def _changed(self, run: Run) -> list[str]:
+        """The settings with which a lane began that are other ones now. What is `up`'s own is always as it is now."""
         keys = {row.field: key for key, row in KEYS.items()}
         fields = [name for name in Settings.__struct_fields__ if name not in OWN]
-        return {
-            run.id: [
-                keys.get(name, name.removesuffix("_us"))
-                for name in fields
-                if getattr(run.settings, name) != getattr(self.settings, name)
-            ]
-            for run in self.runs
-        }
+        return [
+            keys.get(name, name.removesuffix("_us"))
+            for name in fields
+            if getattr(run.settings, name) != getattr(self.settings, name)
+        ]
 
     def run(self, lane: str) -> Run:
         return self.supervisor.driven[lane].run
@@ -144,16 +146,14 @@ class Lanes:
 
     def feed(self) -> bool:
         """Give the most urgent task to a lane that has time. True: something was given or asked for."""
-        self.lanes = [
-            lane for lane in self.lanes if lane in self.supervisor.driven and not self.run(lane).end
-        ]
+        self._drop_ended()
         if self.app.clock.now() >= self._look_at and not any(run.agenda for run in self.runs):
             self.look()
         self._fire()
         self._ask_forge()
         backlog_ = backlog(self._honest())
         waiting = ready(backlog_, self.outcomes() | met(self.app, backlog_, self.seen))
-        if self._hand_over() or self._make_room() or self._wake_stranded(waiting):
+        if self._renew() or self._hand_over() or self._make_room() or self._wake_stranded(waiting):
             return True
         try:
             return self._give(backlog_, waiting[0]) if waiting else False
@@ -167,6 +167,23 @@ class Lanes:
         self.known.add(repository)
         self.supervisor.report(self.lanes[0], (repository.text,), grave=True)
         return True
+
+    def _renew(self) -> bool:
+        """There is always a lane. One that began with other settings ends as soon as it has nothing to do."""
+        old = next((run for run in self.runs if run.id in self.outdated and listens(run)), None)
+        if old is not None:
+            self.supervisor.retire(old.id, "its settings have changed")
+            self._drop_ended()
+        if not self.lanes:
+            self._new_lane()
+            return True
+        return old is not None
+
+    def _drop_ended(self) -> None:
+        ended = [lane for lane in self.lanes if lane not in self.supervisor.driven or self.run(lane).end]
+        for lane in ended:
+            self.earlier |= self.app.read(lane).plan.outcomes
+            self.lanes.remove(lane)
 
     def _hand_over(self) -> bool:
         """A plan that needs approval moves to a lane with nothing to do, so that the work it interrupted continues."""
@@ -231,7 +248,8 @@ class Lanes:
 
     def outcomes(self) -> dict[str, str]:
         """What became of tickets, over all lanes."""
-        return {ticket: became for run in self.runs for ticket, became in run.plan.outcomes.items()}
+        now = {ticket: became for run in self.runs for ticket, became in run.plan.outcomes.items()}
+        return self.earlier | now
 
     def _placed(self, trigger: Trigger) -> Trigger:
         """Where the work starts: HEAD, the branch that it repairs, or the result of a ticket that it builds on and that

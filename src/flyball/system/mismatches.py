@@ -22,6 +22,7 @@ from flyball.runtime.listeners import drift
 from flyball.state.run import Run
 from flyball.system.conditions import never
 from flyball.system.forge_watch import NOTHING, ForgeState, OpenProposal, repair
+from flyball.system.tasks import started
 from flyball.views.text import first_few, plural
 from flyball.workspace import Repo, damaged_objects, inspect_repo
 
@@ -65,9 +66,10 @@ def _on_github(app: App, root: Path, state: ForgeState) -> Iterator[Mismatch]:
         yield Mismatch("", state.problem)
     for one in state.proposed:
         yield from (Mismatch("", text) for text in _proposed(app, root, one))
-    backlog = app.backlog(root)
-    for ticket in backlog.tickets:
-        yield from (Mismatch("", text) for text in never(app, ticket))
+    tickets = app.backlog(root).tickets
+    became = started(app, root) if tickets else {}
+    for ticket in tickets:
+        yield from (Mismatch("", text) for text in never(app, ticket, became))
         number = ticket.id.removeprefix("GH")
         if number.isdecimal() and state.states.get(int(number)) == "closed":
             text = f"Issue #{number} was closed, and {ticket.id} still waits. Cancel it with `flyball task cancel {ticket.id}`."

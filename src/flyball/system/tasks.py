@@ -16,6 +16,7 @@ from flyball.views.text import iso
 MACHINE = "task"
 SHOWN = 200
 FAILING = 2  # so often in one state
+AT_WORK = ("active", "interrupted")
 
 
 def tasks_by_state(app: App, repo: Path, state: str | None = None, limit: int = SHOWN) -> list[Row]:
@@ -119,5 +120,11 @@ def started(app: App, repo: Path) -> dict[str, str]:
         outcomes |= {ticket: became.partition(" ")[0] for ticket, became in plan.outcomes.items()}
         for one in (plan, *plan.waiting):
             if one.trigger and one.trigger.ticket:
-                outcomes[one.trigger.ticket] = "active" if one is plan else "interrupted"
+                outcomes[one.trigger.ticket] = _standing(row, one is plan)
     return outcomes
+
+
+def _standing(lane: Row, current: bool) -> str:
+    if lane.status == "ended":
+        return lane.end
+    return AT_WORK[0] if current else AT_WORK[1]
