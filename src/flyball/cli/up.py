@@ -68,9 +68,9 @@ def up(
         session.standing = True
         lanes.open()
         for lane, names in lanes.outdated.items():
-            say(
-                f"Run {lane} finishes its task with the settings it began with ({', '.join(names)} changed since)."
-            )
+            if lanes.run(lane).plan.trigger is not None:
+                changed = f"{', '.join(names)} changed since"
+                say(f"Run {lane} finishes its task with the settings it began with ({changed}).")
         for driven in session.supervisor.driven.values():
             session.screen.add(driven.run)
         try:
