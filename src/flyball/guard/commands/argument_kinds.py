@@ -19,7 +19,7 @@ _PATHS = frozenset({"look", "read", "create", "write", "delete"})
 _METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
 
 _LOOPBACK = re.compile(
-    r"(?:(?:https?|wss?|tcp)://)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
+    r"(?:(?:https?|wss?|tcp|telnet|redis|mqtt)://)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -82,9 +82,9 @@ def _config(judge: CommandJudge, arg: Arg, context: Context) -> None:
     if arg.text.lstrip().startswith("{"):
         context.deny("hidden-command", "Passes settings on the command line that can name any program.")
     judge.path("read", arg, context)
-    for cwd in context.cwds:
-        if HOLE not in arg.text and is_foreign(arg.text, cwd, judge.policy):
-            context.deny("foreign-code", f"'{arg.text}' decides what runs and is outside the workspace.")
+    foreign = [is_foreign(arg.text, cwd, judge.policy) for cwd in context.cwds if HOLE not in arg.text]
+    if foreign and (all if judge.policy.contained else any)(foreign):
+        context.deny("foreign-code", f"'{arg.text}' decides what runs and is outside the workspace.")
 
 
 def _loaded(judge: CommandJudge, arg: Arg, context: Context) -> None:

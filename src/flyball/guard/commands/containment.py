@@ -22,6 +22,7 @@ _DATABASES = word_set(
     "psql mysql mariadb redis-cli mongosh mongo createdb pg_dump pg_restore pg_isready mysqldump mysqladmin mongodump mongoimport"
 )
 _HOSTS = word_set("-h -b --host --uri -H --url")
+_ADDRESSES = ("-u", "-d", "--dbname", "--url", "--uri")
 _CLIENTS = _DATABASES | word_set(
     "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey siege vegeta curlie kcat kafkacat"
 )
@@ -37,7 +38,7 @@ _SHORT_WAYS = {
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
 _LEAVES = Lazy(
-    r"(?!.*release[_-]?(?:notes|info))(?:.*[.:_-])?(?:deploy|publish|release|upload|tunnel|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"(?!.*release[_-]?(?:notes|info)|.*[:_-](?:check|test|dry-run|preview)$|--(?:no|skip)-)(?:.*[.:_-])?(?:deploy|publish|release|upload|tunnel|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
     r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|--force-reset|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
@@ -100,7 +101,9 @@ def stays_here(profile: Profile, args: list[Arg], given: Arguments, writes: Iter
         return _calls_itself(profile.name, given)
     if profile.name in _FROM_PATH:
         source = [arg.text for arg in given.operands[_FROM_PATH[profile.name] :]][:1]
-        return any(re.match(r"\.{0,2}/|~/", text) and not other_machine(text) for text in source)
+        return any(
+            re.match(r"\.{0,2}/|~/|\.{1,2}$|file://", text) and not other_machine(text) for text in source
+        )
     for called, packages in ((profile.name, args), (" ".join([profile.name, *words[:1]]), args[1:])):
         if called in _listed_calls("installs"):
             given_files = {posixpath.normpath(arg.text) for arg in packages}
@@ -121,7 +124,7 @@ def leaving_word(args: Iterable[Arg]) -> str | None:
     """An argument that says it publishes, deploys or destroys. `db push` only changes a database on this machine."""
     before = ""
     given = list(args)
-    if {"--help", "--version"} & {arg.text for arg in given}:
+    if {"--help", "--version", "--dry-run"} & {arg.text for arg in given}:
         return None
     for arg in given:
         pair = f"{before} {arg.text}"
@@ -133,8 +136,10 @@ def leaving_word(args: Iterable[Arg]) -> str | None:
 
 
 _SCHEMAS = "db|database|migrate|migration|migrations|schema|drizzle-kit"
-_DESTROYS = Lazy(rf"(?:{_SCHEMAS}) reset|downgrade base")
-_STAYS = Lazy(rf"(?:{_SCHEMAS}) push|check --deploy|\S* --release(?:=.*)?|-\S+ release")
+_DESTROYS = Lazy(rf"(?:{_SCHEMAS}) reset|downgrade base|(?:addr|address|a|link|route) (?:set|add|del|flush)")
+_STAYS = Lazy(
+    rf"(?:{_SCHEMAS}) push|(?:check|install|sync|--dev|-d) --deploy|\S* --release(?:=.*)?|-\S+ release"
+)
 """A database of this machine, Django's look at its settings, and how something is built."""
 
 
@@ -203,7 +208,8 @@ def _calls_itself(name: str, given: Arguments) -> bool:
     texts = texts[:1] if name == "grpcurl" else texts  # the rest are services and methods
     if name not in _DATABASES and (given.has(*_OTHER_WAYS) or given.has(*_SHORT_WAYS.get(name, ()))):
         return False
-    if away(name, given.operands):
+    addresses = [value for value in given.values(*_ADDRESSES) if "://" in value.text]
+    if away(name, [*given.operands, *addresses]):
         return False
     if name in _DATABASES:
         values = [option.value for option in given.options if option.value and option.name in _HOSTS]
@@ -265,6 +271,8 @@ def _given_host(name: str, before: str, text: str) -> str:
     attached = _HOST_OPTION.fullmatch(text)
     follows = _HOST_OPTION.fullmatch(before) or (before == "-h" and name in _DATABASES)
     value = attached[1] if attached and attached[1] else text if follows else ""
+    if value.startswith(("sqlite:", "file:")):
+        return ""
     return value if value[:1] != "-" and re.search(rf"[.:{HOLE}]", value) else ""
 
 

@@ -22,6 +22,8 @@ from flyball.reading.terminal import Lazy
 
 BYTES_MOST = 2 << 30
 _TRUE = frozenset({"true", ":", "/bin/true", "false"})  # `until false` is the same loop
+_CONSTANT = re.compile(r"(?:\[|test) \d+ \S+ \d+(?: \])?")
+_SUCCEEDS = frozenset({"sleep", "date", "echo", "printf"})
 _SOURCES = re.compile(r"/dev/(?:zero|u?random|full)")
 _SECRET = re.compile(r"auth|key|token|secret|pass|cred|aws|anthropic|openai|github", re.IGNORECASE)
 _LIMITS = frozenset({"head"})
@@ -34,6 +36,11 @@ def never_ends(block: Block) -> bool:
     """`while true`, `for ((;;))`: the condition always holds, and nothing in the body leaves the loop."""
     condition = _words(block.scripts[0]) if len(block.scripts) == 2 else [_sum_text(block.words)]
     always = condition in ([word] for word in _TRUE) or condition in (["[", "1", "]"], ["1"])
+    always = (
+        always
+        or not _SUCCEEDS.isdisjoint(condition[:1])
+        or _CONSTANT.fullmatch(" ".join(condition)) is not None
+    )
     if len(block.scripts) == 1:
         always = bool(re.fullmatch(r"[^;]*;\s*(?:1|true)?\s*;.*", condition[0], re.DOTALL))
     return always and not _names(block.scripts[-1]) & {"break", "exit", "return"}
@@ -46,7 +53,7 @@ def code_never_ends(text: str) -> bool:
 
 _CODE_WITHOUT_BOUND = Lazy(
     r"\bfork\s*\(|\bfork\b.*\bwhile\b|\bwhile\s*\(?\s*(?:True|true|1)(?=\s*(?:[:{;})]|do\b|$))|for\s*\([^;()]*;\s*;|\bloop\s*(?:\{|do\b)"
-    r"|10\s*\*\*\s*1[0-9]|\b1e1[0-9]\b|<<\s*[34]\d\b|\bitertools\.(?:count|repeat|cycle)"
+    r"|10\s*\*\*\s*1[0-9]|\b1e1[0-9]\b|<<\s*[34]\d\b|\bitertools\.(?:count|repeat|cycle)|\bsetInterval\s*\(.*append"
 )
 _LEAVES = Lazy(r"\b(?:break|return|exit|last|islice|takewhile)\b")
 
@@ -59,7 +66,25 @@ def ends_jobs(script: Script) -> bool:
         words[:1] in (["wait"], ["kill"], ["fg"], ["pkill"], ["killall"], ["fuser"]) and "-0" not in words
         for words in commands
     )
-    return ends and not _names(script) & {"nohup", "setsid", "disown"}
+    stops = any(
+        words[:1] in (["pg_ctl"], ["redis-cli"]) and {"stop", "shutdown"} & {*words} for words in commands
+    )
+    return (ends or stops) and not _names(script) & {"nohup", "setsid", "disown"}
+
+
+def ends_soon(pipe: Pipe) -> bool:
+    """Does a background job end by itself? `timeout 20 ./server &`, `echo > pipe &`"""
+    return all(
+        isinstance(stage, Simple) and _is_short([_text(word) for word in stage.words])
+        for stage in pipe.stages
+    )
+
+
+def _is_short(words: list[str]) -> bool:
+    return words[:1] in (["echo"], ["printf"]) or _TIMED.match(" ".join(words)) is not None
+
+
+_TIMED = re.compile(r"timeout (?:-\S+ |-[ks] \w+ )*(?:\d{1,3}(?:\.\d+)?s?|[1-9]m|10m) ")
 
 
 def fills_disk(pipe: Pipe) -> bool:
@@ -123,7 +148,7 @@ def _is_huge(words: list[str]) -> bool:
     if name == "dd":
         pairs = [word.partition("=") for word in words[1:]]
         given = {key: value for key, _, value in pairs}
-        blocks = size_of(given.get("count", "")) if "count" in given else None
+        blocks = size_of(given["count"]) + size_of(given.get("seek", "0")) if "count" in given else None
         endless = (
             bool(_SOURCES.fullmatch(given.get("if", ""))) and given.get("of", "/dev/null") != "/dev/null"
         )

@@ -20,6 +20,8 @@ _NO_PROGRAM = re.compile(
     r"|:|cat|true|false|echo|less(?: -\w+)?|more|vim?|nano|(?:ccache )?(?:gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+|tcc)(?:-\d+)?|ld|ar|make"
 )
 _TOOL_FOLDER = re.compile(rf"{HOLE}|.*/(?:s?bin|\.bin|Scripts|shims)/?|\.bin|bin")
+_LIBRARY_FOLDER = re.compile(rf"{HOLE}|.*/(?:lib(?:32|64|s)?(?:/.*)?|build|debug|release|deps|out)/?")
+_FOLDERS = {"PATH": _TOOL_FOLDER, "LD_LIBRARY_PATH": _LIBRARY_FOLDER}
 _LOADS = re.compile(
     r"(?:^|[\s=-])-?-?(?:require|import|loader|experimental-loader|javaagent|agentlib|agentpath|toolexec|exec|eval|plugin|fplugin|wrapper)\b"
     r"|linker=|^-p\b| -p |^-[rcI]\s|\$\(|`|;|\|"
@@ -67,10 +69,9 @@ def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
     """Stays there: any value that names no other machine, no protected file and no command."""
     if _listed(name, "programs") and not _NO_PROGRAM.fullmatch(value.text):
         return Verdict("deny", "environment", f"'{name}' decides which program runs.")
-    if name == "PATH" and (
-        value.text == HOLE or not all(_TOOL_FOLDER.fullmatch(entry) for entry in value.text.split(":"))
-    ):
-        return Verdict("deny", "environment", "'PATH' decides which program a name means.")
+    usual = _FOLDERS.get(name)
+    if usual and (value.text == HOLE or not all(map(usual.fullmatch, value.text.split(":")))):
+        return Verdict("deny", "environment", f"'{name}' decides which code a program runs.")
     if _LOADS.search(value.text):
         return Verdict("deny", "environment", f"'{name}' makes programs load or run something else.")
     host = other_machine(value.text)
@@ -79,7 +80,9 @@ def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
     for entry in () if "://" in value.text else value.text.split(":"):
         if entry.startswith(("/", "~", ".")) and HOLE not in entry:
             path = policy.home + entry[1:] if entry.startswith("~") else entry
-            verdict = ruling(place_of(path, policy.workspace, policy), "read", entry, contained=True)
+            verdict = path != policy.home and ruling(
+                place_of(path, policy.workspace, policy), "read", entry, contained=True
+            )
             if verdict:
                 return verdict
     return None

@@ -45,7 +45,7 @@ _SECRET_NAME = Lazy(
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?:[_-][\w-]*|\.bak|\.old)?|[\w-]+_(?:rsa|ed25519)|[._]netrc|\.pgpass|\.my\.cnf|\.pypirc"
     r"|\.git-?credentials|\.vault[-_](?:token|pass.*)|\.htpasswd|\.dockercfg|\.dockerconfigjson|\.s3cfg|\.boto|\.terraformrc"
     r"|(?!(?:.*[-_.])?(?:ca|cacert|cert|certificate|chain|fullchain|bundle|public|pub)\.pem$).*\.(?:pem|key|p12|pfx|p8|jks|keystore|kdbx?|ppk|keytab|ovpn|agekey|asc\.key|tfstate|tfstate\.backup|mobileprovision)"
-    r"|secrets?\.(?:ya?ml|json|toml|env|ini|txt|properties|yml\.enc|(?:auto\.)?tfvars)|.*[-.]secrets\.(?:ya?ml|json)"
+    r"|secrets?\.(?:ya?ml|json|toml|env|ini|txt|properties|yml\.enc|enc|(?:auto\.)?tfvars)|.*[-.]secrets\.(?:ya?ml|json)"
     r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.json"
     r"|(?:.*-)?service[-_]?account.*\.json|client_secret.*\.json|gcp-key.*\.json|google-credentials\.json"
     r"|(?:.*-)?firebase-adminsdk.*\.json|application_default_credentials\.json|(?:.*\.)?kubeconfig(?:\..*)?|wallet\.dat"
@@ -55,10 +55,10 @@ _SECRET_INSIDE = Lazy(
     r"(?:config/)?secrets/[^/]+\.(?:json|ya?ml|txt|toml|ini|env|properties)|(?:.*/)?\.docker/config\.json"
 )
 _SECRET_TAIL = Lazy(
-    r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli)(?:/.*)?|.*/\.npmrc|.*/\.boto"
+    r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli|configstore|google-chrome|chromium|netlify|heroku|stripe|ngrok)(?:/.*)?|.*/\.npmrc|.*/\.boto"
     r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
     r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
-    r"|.*/\.cargo/credentials.*|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
+    r"|.*/\.cargo/credentials.*|.*/\.m2/settings(?:-security)?\.xml|.*/\.gradle/gradle\.properties|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
 )
 _ASK_TO_WRITE = Lazy(
     r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
@@ -159,7 +159,7 @@ _IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] 
 }
 _CACHE = Lazy(r"\.(?:cache|npm|cargo|rustup|gradle|m2|nuget|pyenv|nvm|local/lib|virtualenvs|bun|yarn)/.+")
 _READABLE = Lazy(
-    r"/(?:bin|sbin|lib\w*|usr|opt|proc(?!/(?:\d|self|thread))|sys|nix|var/(?:lib|log|cache))(?:/.*)?|/etc/(?!(?:passwd|group)-?$).+"
+    r"/(?:bin|sbin|lib\w*|usr|opt|proc(?!/(?:\d|self|thread)(?!\w*/(?:stat|statm|status|limits|cgroup|io|comm|mounts)$))|sys|nix|var/(?:lib|log|cache))(?:/.*)?|/etc/(?!(?:passwd|group)-?$).+"
 )
 """System files that a sandbox shows read-only and that hold nothing private."""
 _OTHER_HOME = Lazy(r"/root(?:/.*)?|/home/.+")
@@ -254,8 +254,11 @@ def _protected(path: str, inside: str | None, policy: CommandPolicy) -> str:
     if inside is None and re.fullmatch(r"/(?:.*/)?s?bin/flyball", path):
         return "guard"
     if re.match(r"/dev/(?:tcp|udp)\b", folded):
-        return "network-device"
+        return "harmless" if policy.contained and _OWN_PORT.match(folded) else "network-device"
     return _private(folded, parts, inside is not None)
+
+
+_OWN_PORT = re.compile(r"/dev/tcp/(?:localhost|127\.0\.0\.1)(?:/|$)")
 
 
 def _is_state(path: str, inside: str | None, state: str, policy: CommandPolicy) -> bool:
@@ -432,9 +435,19 @@ class PathJudge:
         prefix = posixpath.dirname(start if arg.word else start + "x")
         if prefix:
             self.known_path(use, Arg(prefix), context)
-        stays = use in {"look", "read"} and not self.seeks_secrets()
+        stays = (use in {"look", "read"} or self.stays_near(use, start, context)) and not self.seeks_secrets()
         rule = "opaque-operand" if stays else "opaque-path"
         context.ask(rule, f"The file to {use} is unknown until the command runs.")
+
+    def stays_near(self, use: str, start: str, context: Context) -> bool:
+        """In a sandbox: does a new name begin in a folder of the workspace or /tmp, or like an ordinary file?"""
+        if not self.policy.contained or use not in {"create", "write"}:
+            return False
+        folder = posixpath.dirname(start)
+        known = folder == "/tmp" or (
+            folder and self.is_inside(Arg(folder), context, frozenset({"temporary"}))
+        )
+        return bool(known) or re.match(r"[^./~]", start) is not None
 
     def seeks_secrets(self) -> bool:
         """Does the line decode something or search for names of secrets? Then an unknown file may be one."""
@@ -453,8 +466,10 @@ class PathJudge:
 
     def use_path(self, use: str, text: str, shown: str, context: Context, globbing: bool) -> None:
         """The path is judged from every directory that the line may be in."""
-        for cwd in context.cwds:
-            place = (glob_place if globbing else place_of)(text, cwd, self.policy)
+        places = {(glob_place if globbing else place_of)(text, cwd, self.policy) for cwd in context.cwds}
+        if self.policy.contained and len(places) > 1:
+            places -= {"outside"}  # a `cd` that fails leads to where a sandbox shows nothing
+        for place in sorted(places):
             verdict = ruling(place, use, shown, self.policy.contained)
             if verdict:
                 context.add(verdict)

@@ -90,7 +90,8 @@ class Judge(CommandJudge):
 
     def item(self, item: Item, context: Context) -> None:
         if item.after == "&":
-            if not (context.ends_jobs and self.policy.contained):
+            ends = context.ends_jobs or endless.ends_soon(item.pipe)
+            if not (ends and self.policy.contained):
                 context.ask("background", "Starts a background job.")
             self.pipe(item.pipe, context.copy())
         else:

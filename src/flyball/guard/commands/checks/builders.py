@@ -177,12 +177,12 @@ def maven(call: Call) -> None:
 
 def _property(call: Call, value: Arg) -> None:
     own = call.judge.policy.contained and re.fullmatch(
-        r"exec\.(?:mainClass|args)=[\w.$ -]*|argLine=-[\w:=.+-]*", value.text
+        r"exec\.(?:mainClass|args)=[\w.$ -]*|argLine=-[\w:=.+-]*|maven\.repo\.local=[\w./-]*", value.text
     )
     host = argument_kinds.other_machine(value.text)
     if host:
         call.ask("network", f"'-D{value.text}' names another machine ({host}).")
-    if value.text.startswith("artifact="):
+    if re.match(r"artifact=|archetypeGroupId=(?!org\.apache)", value.text):
         call.ask("install", f"Downloads '{value.text.partition('=')[2]}'.")
     if re.match(r"exec\.|maven\.ext|jvm|argLine|maven\.repo|wagon|altDeploy", value.text) and not own:
         call.deny("hidden-command", f"'-D{value.text}' can run or download other code.")

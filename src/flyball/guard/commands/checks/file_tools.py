@@ -27,6 +27,12 @@ def remove(call: Call) -> None:
             call.deny("destruction", f"'{arg.text}' matches everything in this directory.")
 
 
+def chmod(call: Call) -> None:
+    """`chmod -x file`: the mode looks like an option, so the first operand is a file already."""
+    if call.operands and any(re.fullmatch(r"-[rwxXst]+", arg.text) for arg in call.args):
+        call.path("write", call.operands[0])
+
+
 def copy(call: Call) -> None:
     """`cp -t folder a b`: the last operand is a source too."""
     if call.name == "mv" and any(arg.text.startswith("/dev/") for arg in call.operands):

@@ -207,7 +207,9 @@ def foreach(call: Call) -> None:
 
 def _through_shell(call: Call) -> None:
     """A shell inside the command that git runs: nobody needs that layer."""
-    if any(args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.calls):
+    if not call.judge.policy.contained and any(
+        args[0].text in {"sh", "bash", "dash", "zsh"} for args in call.judge.calls
+    ):
         call.deny("hidden-command", "Runs a shell inside a git command.")
 
 
@@ -215,6 +217,13 @@ def apply(call: Call) -> None:
     looks = call.given.has("--check", "--stat", "--numstat", "--summary") and not call.given.has("--apply")
     if not looks:
         call.ask("unlisted", "What it changes stands in the patch.")
+
+
+def remove(call: Call) -> None:
+    """With `--cached` the files themselves stay."""
+    stay = call.judge.policy.contained and call.given.has("--cached")
+    for arg in call.operands:
+        call.path("look" if stay else "delete", arg)
 
 
 def clean(call: Call) -> None:

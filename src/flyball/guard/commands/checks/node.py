@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from flyball.guard import word_set
 from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 _RISKY = Lazy(
-    r".*(?:deploy|publish|release|upload|destroy|postinstall|eject|push|nuke|wipe|drop|db:reset).*|prod(?:uction)?",
+    r"(?!.*[:_-](?:check|test|dry-run|preview)$).*(?:deploy|publish|release|upload|destroy|postinstall|eject|push|nuke|wipe|drop|db:reset).*|prod(?:uction)?",
     re.IGNORECASE,
 )
 _FOR_PRODUCTION = Lazy(r".*prod(?:uction)?", re.IGNORECASE)
@@ -108,14 +109,19 @@ def script_run(call: Call) -> None:
             call.deny("secret", "Prints all environment variables.")
         elif is_risky(call, name.text):
             call.ask("publish", f"The script '{name.text}' looks like it publishes or deploys.")
-        if re.match(r"\w+://|/|~|\.\.", name.text):
+        if re.match(r"\w+://|/|~|\.\.", name.text) and not _PATTERN.fullmatch(name.text):
             argument_kinds.judge_argument(call.judge, "script", name, call.context)
     rest = call.operands[len(names) :]
     call.judge.check_paths_in(rest, call.context)
+    call.judge.check_destinations(call.name, rest, call.context)
     if any(_MOVES.match(arg.text) for arg in rest):
         call.deny("foreign-code", "Makes the runner use scripts or a shell from elsewhere.")
     if any(arg.unknown == 2 for arg in rest):
         call.ask("opaque-operand", "An argument is unknown until the command runs.")
+
+
+_PATTERN = Lazy(r"/\^?[\w:.*|()-]+\$?/")
+"""`pnpm run "/^test:/"` runs every script of a matching name."""
 
 
 def script_name(call: Call) -> None:
@@ -152,11 +158,14 @@ def pkg_set(call: Call) -> None:
             in_shell(call, command)
 
 
+_NPM_PLAIN = word_set("--no --offline --workspace -w --workspaces --if-present --include-workspace-root")
+
+
 def npm_exec(call: Call) -> None:
     """`npm exec eslint` is `npx eslint`."""
     tool = call.operands[0].text if call.operands else ""
     options = {option.name for option in call.given.options}
-    installed = call.judge.policy.contained and is_installed(tool) and options <= {"--no", "--offline"}
+    installed = call.judge.policy.contained and is_installed(tool) and options <= _NPM_PLAIN
     if installed:
         run(call, call.operands)
     else:

@@ -75,13 +75,16 @@ def _sed_script(call: Call, script: Arg) -> None:
 
 def awk(call: Call) -> None:
     operands = list(call.operands)
+    included = {value.text for value in call.given.values("-i", "--include")}
+    if included - ({"inplace"} if call.judge.policy.contained else set()):
+        call.deny("hidden-command", "Loads other awk code.")
     for program in call.given.values("-e", "--source"):
         _awk_program(call, program)
     if not call.given.has("-f", "--file", "-e", "--source", "-E", "--exec") and operands:
         _awk_program(call, operands.pop(0))
     for arg in operands:
         if not re.match(r"[A-Za-z_]\w*=", arg.text):
-            call.path("read", arg)
+            call.path("write" if included else "read", arg)
 
 
 def _awk_program(call: Call, program: Arg) -> None:

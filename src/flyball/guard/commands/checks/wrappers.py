@@ -26,7 +26,7 @@ _GUARDS = Lazy(r"\b8765\b|flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
     r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|^\s*system\s|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
-    r"|^\s*[.\\](?:shell|system|sh|import|output|once|load|read|save|backup|o|w)\b|load_extension|writefile|readfile|config\s+set",
+    r"|^\s*[.\\](?:shell|system|sh|import|output|once|load|read|save|backup|o|w)\b|load_extension|\bdblink|postgres_fdw|writefile|readfile|config\s+set",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -215,7 +215,7 @@ def _filled(arg: Arg, mark: str, given: list[Arg]) -> list[Arg]:
     if mark in arg.text:
         known = given[0].text if len(given) == 1 and given[0].literal else HOLE
         unknown = arg.unknown if known != HOLE else 2
-        fills = known == HOLE and not any(one.remote or one.from_output for one in given)
+        fills = known == HOLE and not any(one.remote for one in given)
         return [Arg(arg.text.replace(mark, known), unknown=unknown, quoted=True, many=fills)]
     return [arg]
 
@@ -317,6 +317,7 @@ def pager(call: Call) -> None:
 def database(call: Call) -> None:
     values = [option.value for option in call.given.options if option.value]
     texts = [arg.text for arg in [*call.operands, *values]]
+    texts.append(" ".join(arg.text for arg in call.operands))
     if any(_SQL.search(text) for text in [*texts, call.context.stdin.text]):
         call.deny("destruction", "Destroys data or runs commands through the database.")
 
