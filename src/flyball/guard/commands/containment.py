@@ -208,10 +208,11 @@ def _calls_itself(name: str, given: Arguments) -> bool:
     texts = texts[:1] if name == "grpcurl" else texts  # the rest are services and methods
     if name not in _DATABASES and (given.has(*_OTHER_WAYS) or given.has(*_SHORT_WAYS.get(name, ()))):
         return False
-    addresses = [value for value in given.values(*_ADDRESSES) if "://" in value.text]
-    if away(name, [*given.operands, *addresses]):
+    if away(name, given.operands):
         return False
     if name in _DATABASES:
+        if away(name, given.values(*_ADDRESSES)):
+            return False
         values = [option.value for option in given.options if option.value and option.name in _HOSTS]
         return all(HERE.fullmatch(value.text) or re.fullmatch(r"[\w-]+|/.*", value.text) for value in values)
     addressed = [text for text in texts if not text.isdecimal() and text not in _METHODS]

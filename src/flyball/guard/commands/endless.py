@@ -99,7 +99,7 @@ def fills_disk(pipe: Pipe) -> bool:
         "yes" in words[:1] or (words[:1] == ["timeout"] and "yes" in words) for words in stages
     ) or any(_SOURCES.fullmatch(word.removeprefix("if=")) for words in (*stages, reads) for word in words)
     limited = any(words and (words[0] in _LIMITS or _counts(words)) for words in stages)
-    return endless and not limited and (len(pipe.stages) == 1 or _is_kept(pipe.stages[-1]))
+    return endless and not limited and (len(pipe.stages) == 1 or any(map(_is_kept, pipe.stages)))
 
 
 def seeks_secret_variables(pipe: Pipe) -> bool:
@@ -139,7 +139,9 @@ def _is_kept(stage: Stage) -> bool:
     if stage.words and _text(stage.words[0]) in {"xargs", "parallel"}:
         return True
     kept = any(target != "/dev/null" and not target.isdecimal() for target in targets)
-    return kept or (bool(stage.words) and _text(stage.words[0]) == "tee")
+    words = [_text(word) for word in stage.words]
+    copies = words[:1] == ["dd"] and any(word.startswith("of=") for word in words)
+    return kept or copies or (bool(words) and words[0] in {"tee", "split", "csplit", "sponge"})
 
 
 def _is_huge(words: list[str]) -> bool:

@@ -46,7 +46,7 @@ _SECRET_NAME = Lazy(
     r"|\.git-?credentials|\.vault[-_](?:token|pass.*)|\.htpasswd|\.dockercfg|\.dockerconfigjson|\.s3cfg|\.boto|\.terraformrc"
     r"|(?!(?:.*[-_.])?(?:ca|cacert|cert|certificate|chain|fullchain|bundle|public|pub)\.pem$).*\.(?:pem|key|p12|pfx|p8|jks|keystore|kdbx?|ppk|keytab|ovpn|agekey|asc\.key|tfstate|tfstate\.backup|mobileprovision)"
     r"|secrets?\.(?:ya?ml|json|toml|env|ini|txt|properties|yml\.enc|enc|(?:auto\.)?tfvars)|.*[-.]secrets\.(?:ya?ml|json)"
-    r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.json"
+    r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.(?:json|toml)"
     r"|(?:.*-)?service[-_]?account.*\.json|client_secret.*\.json|gcp-key.*\.json|google-credentials\.json"
     r"|(?:.*-)?firebase-adminsdk.*\.json|application_default_credentials\.json|(?:.*\.)?kubeconfig(?:\..*)?|wallet\.dat"
     r"|\.[a-z_]+_history|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|publish\.pubxml\.user|\.rails_master_key"
@@ -58,7 +58,7 @@ _SECRET_TAIL = Lazy(
     r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli|configstore|google-chrome|chromium|netlify|heroku|stripe|ngrok)(?:/.*)?|.*/\.npmrc|.*/\.boto"
     r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
     r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
-    r"|.*/\.cargo/credentials.*|.*/\.m2/settings(?:-security)?\.xml|.*/\.gradle/gradle\.properties|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
+    r"|.*/\.cargo/credentials.*|.*/\.m2/settings(?:-security)?\.xml|.*/\.gradle/gradle\.properties|.*/\.bundle/config|.*/nuget/nuget\.config|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
 )
 _ASK_TO_WRITE = Lazy(
     r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
