@@ -19,7 +19,7 @@ _PATHS = frozenset({"look", "read", "create", "write", "delete"})
 _METADATA = re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|100\.100\.100\.200|\[?fd00:ec2::254")
 
 _LOOPBACK = re.compile(
-    r"(?:(?:https?|wss?|tcp|telnet|redis|mqtt)://)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?::\d{1,5})?(?:[/?#].*)?",
+    r"(?:(?:https?|wss?|tcp|telnet|redis|mqtt)://)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?::\d{1,5})?(?:/.*|[?#][^@]*)?",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -24,7 +24,7 @@ _DATABASES = word_set(
 _HOSTS = word_set("-h -b --host --uri -H --url")
 _ADDRESSES = ("-u", "-d", "--dbname", "--url", "--uri")
 _CLIENTS = _DATABASES | word_set(
-    "curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey siege vegeta curlie kcat kafkacat"
+    "nslookup host dig curl wget http https xh httpie nc ncat netcat telnet ping ping6 wscat websocat grpcurl ab wrk hey siege vegeta curlie kcat kafkacat"
 )
 _OTHER_WAYS = word_set(
     "--proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve --config --interface"
@@ -37,8 +37,14 @@ _SHORT_WAYS = {
 }
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS")
 _PLAIN = Lazy(r"(?!.*://)[\w@.,:/=+~%*-]*")
+HARMLESS_NAME = Lazy(
+    r".*release[_-]?(?:notes|info)|.*push[_-]?notif|.*[:._-](?:check|test|spec|dry-run|preview)$|--(?:no|skip)-|--deploy-url"
+    r"|(?:tests?|check|lint)[:_.-]?(?!\w*and)\w+$|(?:build|assemble|bundle|compile|package)[:_.-]?release\w*$",
+    re.IGNORECASE,
+)
+"""A script or an option that builds, tests or describes what such words stand for."""
 _LEAVES = Lazy(
-    r"(?!.*release[_-]?(?:notes|info)|.*[:_-](?:check|test|dry-run|preview)$|--(?:no|skip)-)(?:.*[.:_-])?(?:deploy|publish|release|upload|tunnel|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
+    r"(?:.*[.:_-])?(?:deploy|publish|release|upload|tunnel|push|login|logout|drop|wipe|nuke|destroy)(?:[:_-].*)?"
     r"|(?:migrate|db):(?:reset|drop|fresh|wipe)|--install-extension|--force-reset|netns",
 )
 _LOCAL_PACKAGE = Lazy(r"\.{1,2}(?:/.*|\[.*)?|[/~].*|file:.*|[\w./*-]+\.(?:whl|tgz|tar\.gz|nupkg|gem)")
@@ -129,7 +135,7 @@ def leaving_word(args: Iterable[Arg]) -> str | None:
     for arg in given:
         pair = f"{before} {arg.text}"
         destroys = _DESTROYS.fullmatch(pair) or _LEAVES.fullmatch(arg.text)
-        if destroys and not _STAYS.fullmatch(pair):
+        if destroys and not _STAYS.fullmatch(pair) and not HARMLESS_NAME.match(arg.text):
             return arg.text
         before = arg.text
     return None
@@ -187,7 +193,7 @@ def _stops_own(name: str, args: list[Arg]) -> bool:
     if name != "kill":
         return bool(targets) and all(arg.literal and _OWN_PROCESS.fullmatch(arg.text) for arg in targets)
     return all(
-        re.fullmatch(r"%[\w+-]*|[2-9]|[1-9]\d+", arg.text) or arg.from_output or _given_before(arg)
+        re.fullmatch(r"%[\w%+-]*|[2-9]|[1-9]\d+", arg.text) or arg.from_output or _given_before(arg)
         for arg in targets
     )
 
@@ -208,7 +214,7 @@ def _calls_itself(name: str, given: Arguments) -> bool:
     texts = texts[:1] if name == "grpcurl" else texts  # the rest are services and methods
     if name not in _DATABASES and (given.has(*_OTHER_WAYS) or given.has(*_SHORT_WAYS.get(name, ()))):
         return False
-    if away(name, given.operands):
+    if name not in {"curl", "wget"} and away(name, given.operands):  # theirs are all addresses
         return False
     if name in _DATABASES:
         if away(name, given.values(*_ADDRESSES)):

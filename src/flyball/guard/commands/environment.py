@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from flyball.guard import word_set
 from flyball.guard.change import Verdict
 from flyball.guard.commands.args import HOLE, Arg
-from flyball.guard.commands.argument_kinds import other_machine
+from flyball.guard.commands.argument_kinds import is_loopback, other_machine
 from flyball.guard.commands.command_policy import CommandPolicy
 from flyball.guard.commands.places import place_of, ruling
 from flyball.guard.commands.profiles import environment as lists
@@ -17,7 +17,7 @@ _USUAL_FOLDER = re.compile(
     r"(?:/[\w./-]+/|\./)?(?:(?:packages|apps|libs|services|modules)/[\w.-]+/?)?(?:src|lib|libs|tests?|python|app|backend|node_modules|\.)?/?"
 )
 _NO_PROGRAM = re.compile(
-    r"|:|cat|true|false|echo|less(?: -\w+)?|more|vim?|nano|(?:ccache )?(?:gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+|tcc)(?:-\d+)?|ld|ar|make"
+    r"|:|\d|-[A-Za-z]+|cat|true|false|echo|less(?: -\w+)?|more|vim?|nano|(?:ccache )?(?:gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+|tcc)(?:-\d+)?|ld|ar|make"
 )
 _TOOL_FOLDER = re.compile(rf"{HOLE}|.*/(?:s?bin|\.bin|Scripts|shims)/?|\.bin|bin")
 _LIBRARY_FOLDER = re.compile(rf"{HOLE}|.*/(?:lib(?:32|64|s)?(?:/.*)?|build|debug|release|deps|out)/?")
@@ -55,11 +55,14 @@ def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolic
 
 
 def _is_made_up(name: str, value: Arg) -> bool:
-    """`AWS_ACCESS_KEY_ID=test`: a stand-in for tests, which is no key."""
-    return value.literal and _KEY.fullmatch(name) is not None and _MADE_UP.fullmatch(value.text) is not None
+    """`AWS_ACCESS_KEY_ID=test`: a stand-in for tests, which is no key. `IFS=$'\\n'` only splits less."""
+    if name == "IFS":
+        return value.literal and not value.text.strip(" \t\n")
+    made_up = _MADE_UP.fullmatch(value.text) is not None or is_loopback(value.text)
+    return value.literal and made_up and _KEY.fullmatch(name) is not None
 
 
-_KEY = re.compile(r"\w+_(?:TOKEN|KEY|KEY_ID|SECRET|REGION)")
+_KEY = re.compile(r"\w+_(?:TOKEN|KEY|KEY_ID|SECRET|REGION)|AWS_ENDPOINT_URL\w*")
 _MADE_UP = re.compile(
     r"(?:test|testing|dummy|fake|mock|local|example|placeholder|x+)?|[a-z]{2}-[a-z]+-\d", re.IGNORECASE
 )

@@ -154,6 +154,7 @@ _IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] 
     "system": ("allow", "allow", "deny", "deny", "deny"),
     "git-internals": ("allow", "allow", "deny", "deny", "deny"),
     "git-config": ("allow", "ask", "deny", "deny", "deny"),
+    "agent-notes": ("allow", "allow", "deny", "deny", "deny"),
     "package-settings": ("allow", "allow", "ask", "ask", "ask"),
     "other-home": ("deny", "deny", "deny", "deny", "deny"),
 }
@@ -183,6 +184,7 @@ _WHY = {
     "git-config": "is git's configuration, which may hold credentials",
     "package-settings": "decides where packages come from",
     "agent-settings": "is a setting of an agent",
+    "agent-notes": "tells agents what to do",
     "secret": "may contain secrets",
     "workspace-secret": "may contain secrets",
     "guard-settings": "configures Flyball",
@@ -328,6 +330,8 @@ def _finer_place(place: str, path: str) -> str:
     name = posixpath.basename(path).lower()
     if place == "git-internals" and name == "config":
         return "git-config"
+    if place == "agent-settings" and name.endswith((".md", ".mdc")):
+        return "agent-notes"
     settings = _PACKAGE_SETTINGS if place == "delicate" else _MANAGER_SETTINGS
     return "package-settings" if place in {"delicate", "home-cache"} and settings.fullmatch(name) else place
 

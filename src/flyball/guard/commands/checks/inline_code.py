@@ -57,7 +57,7 @@ def inline(call: Call, code: Arg) -> None:
     use = "write" if (_CHANGES if contained else _WRITES).search(text) else "read"
     opens = not contained or use == "write" or _OPENS.search(text)
     with call.context.filtered(lambda verdict: bool(opens) or verdict.rule != "path/outside") as inner:
-        for match in _QUOTED.finditer(text):  # `client.get('/items')` opens nothing
+        for match in _QUOTED.finditer(_SEAM.sub("", text)):  # `client.get('/items')` opens nothing
             _quoted_path(msgspec.structs.replace(call, context=inner), match[1] or match[2] or "", use)
 
 
@@ -248,7 +248,7 @@ _RUNS = Lazy(r"\b(?:eval|exec\w*|system|popen|subprocess|spawn\w*|child_process|
 _SECRET = Lazy(r"\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL)\w*")
 _SECRET_WORD = Lazy(r"['\"/](?:KEY|TOKEN|SECRET|PASS|PASSWORD|CREDENTIALS?)['\"/]", re.IGNORECASE)
 _OTHERS = Lazy(
-    r"\b(?:flyball|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
+    r"\b(?:flyball(?:_\w+)?|bwrap|unshare|setns|ptrace|keyring|keychain|secretstorage|getppid|ppid|killpg)\b|\bkill\s*\(\s*-?[01]\b|/proc/\S*(?:environ|mem|root|fd)\b",
     re.IGNORECASE,
 )
 _SPECIAL_MODE = Lazy(r"\bset(?:e|re|res)?[ug]id\s*\(|chmod\w*\s*\([^)]*\b0?o?[2467][0-7]{3}\b|S_IS[UG]ID")
@@ -287,7 +287,8 @@ def judge_contained(call: Call, text: str) -> None:
     if _OTHERS.search(text):
         call.deny("guard", "The code reaches for Flyball, the sandbox or other processes.")
     named = _SECRET.search(re.sub(r"['\"]\s*[:=]\s*['\"]", "", text)) or _SECRET_WORD.search(text)
-    if named and re.search(r"environ|getenv|process\.env|ENV\b", text):
+    read = re.search(r"environ|getenv|process\.env|ENV\b", text)
+    if (named and read) or "dotenv_values" in text:
         call.deny("secret", "The code reads a secret from the environment.")
     if hidden_in(code) == HIDDEN or (call.name == "php" and re.search(r"\$\w+\s*\(", text)):
         call.deny("hidden-command", "The code hides what it runs.")

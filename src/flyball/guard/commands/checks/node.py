@@ -10,7 +10,7 @@ from flyball.guard.commands import argument_kinds
 from flyball.guard.commands.args import Arg
 from flyball.guard.commands.checks.inline_code import from_input, inline, run_script
 from flyball.guard.commands.checks.wrappers import in_shell, run
-from flyball.guard.commands.containment import is_installed
+from flyball.guard.commands.containment import HARMLESS_NAME, is_installed
 from flyball.guard.commands.profiles import profile_of
 from flyball.reading.terminal import Lazy
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.guard.commands.command_judge import Call
 
 _RISKY = Lazy(
-    r"(?!.*[:_-](?:check|test|dry-run|preview)$).*(?:deploy|publish|release|upload|destroy|postinstall|eject|push|nuke|wipe|drop|db:reset).*|prod(?:uction)?",
+    r".*(?:deploy|publish|release|upload|destroy|postinstall|eject|push|nuke|wipe|drop|db:reset).*|prod(?:uction)?",
     re.IGNORECASE,
 )
 _FOR_PRODUCTION = Lazy(r".*prod(?:uction)?", re.IGNORECASE)
@@ -35,6 +35,8 @@ def is_risky(call: Call, name: str) -> bool:
     """Does the name of a script or target say that it publishes or destroys? In a sandbox `build:prod` only builds."""
     if name in {"prepublish", "prepublishOnly"}:
         return not call.judge.policy.contained
+    if call.judge.policy.contained and HARMLESS_NAME.match(name):
+        return False
     return bool(
         _RISKY.fullmatch(name) or (not call.judge.policy.contained and _FOR_PRODUCTION.fullmatch(name))
     )

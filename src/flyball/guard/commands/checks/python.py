@@ -222,6 +222,8 @@ def tox(call: Call) -> None:
     for arg in call.operands:
         if not arg.text.startswith("-"):
             argument_kinds.judge_argument(call.judge, "testid", arg, call.context)
+        elif arg.text.startswith("--pastebin"):
+            call.deny("exfiltration", "Uploads the test results.")
 
 
 def coverage_run(call: Call) -> None:
