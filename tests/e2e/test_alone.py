@@ -209,6 +209,84 @@ def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 
 
+DOCTEST = f"{sys.executable} -m doctest"
+DOCUMENTED = '''"""Seen.
+
+>>> seen()
+{wanted}
+"""
+import linecache
+import sys
+
+
+def texts():
+    """
+    >>> print("a", "", "b", sep=chr(10))
+    a
+    <BLANKLINE>
+    b
+    >>> list(range(20))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    [0,  1, ..., 19]
+    >>> 1 == 1
+    True
+    >>> for n in range(2):
+    ...     print(n)
+    0
+    1
+    >>> int("x")
+    Traceback (most recent call last):
+    ...
+    ValueError: invalid literal for int() with base 10: 'x'
+    >>> print(undefined)  # doctest: +SKIP
+    """
+
+
+def seen():
+    return {what}
+'''
+
+
+@pytest.mark.parametrize("command", [f"{DOCTEST} code_under_test.py", f"{PYTEST} --doctest-modules"])
+def test_examples_are_typed_in_where_no_doctest_is_loaded(folder: Path, command: str) -> None:
+    """What holds for a program holds there, too, and what only doctest brings with it does not."""
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    for what in (
+        "'pdb' in sys.modules or 'doctest' in sys.modules",
+        "linecache.getlines.__module__ == 'doctest'",
+        "type(sys.stdout).__name__ != 'TextIOWrapper'",
+    ):
+        files = {"code_under_test.py": DOCUMENTED.replace("{what}", what).replace("{wanted}", "True")}
+        assert set(outcomes(ran(folder, command, Room(), files)).values()) == {"passed"}
+        plain = outcomes(ran(folder, command, room, files))
+        assert plain == {"code_under_test": "failed", "texts": "passed"}, what
+
+
+ASYNC = """import asyncio
+import unittest
+
+import code_under_test as code
+
+
+class T(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.loop = asyncio.get_running_loop()
+
+    async def test_debug(self):
+        self.assertTrue(code.debugs())
+
+    async def test_loop(self):
+        self.assertIs(self.loop, asyncio.get_running_loop())
+"""
+
+
+def test_an_asynchronous_test_runs_in_a_loop_as_a_program_has_it(folder: Path) -> None:
+    code = "import asyncio\n\n\ndef debugs():\n    return asyncio.get_running_loop().get_debug()\n"
+    files = {"code_under_test.py": code, "test_it.py": ASYNC}
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    assert set(outcomes(ran(folder, UNITTEST, Room(), files)).values()) == {"passed"}
+    assert outcomes(ran(folder, UNITTEST, room, files)) == {"test_debug": "failed", "test_loop": "passed"}
+
+
 SWALLOWS = """import os
 
 case = getattr(os.sys.modules.get("unittest"), "TestCase", None)

@@ -297,6 +297,7 @@ def _patch_doctest(module):
     def recorded(self, test, *rest, **more):
         if _room.get("only") and not any(("::" + name).endswith("::" + test.name) for name in _wanted):
             return module.TestResults(0, 0)
+        request = _request_of_examples(test, self.optionflags) if _recorder.helpers else None
         result = run(self, test, *rest, **more)
         if (
             _recorder.depth == 0
@@ -309,10 +310,20 @@ def _patch_doctest(module):
                     lambda: _recorder.write(kind="end", runner="doctest", collected=len(_doctests))
                 )
             _doctests.append(test.name)
+            if not result.failed:
+                _recorder.run_alone(test.name, test.filename or "", lambda alone: request)
             _recorder.test(test.name, "failed" if result.failed else "passed", test.filename or "")
         return result
 
     module.DocTestRunner.run = recorded
+
+
+def _request_of_examples(test, flags):
+    """Made before they run: afterwards their names are gone."""
+    try:
+        return _recorder.alone.of_doctest(test, flags)
+    except Exception:
+        return None
 
 
 _doctests = []

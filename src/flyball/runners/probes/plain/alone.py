@@ -14,7 +14,7 @@ import sys
 
 HELPERS = 3
 PASSED, FAILED = b"p", b"f"  # what a helper answers, or that it cannot tell
-RUNNERS = ("pytest", "py.test", "unittest")
+RUNNERS = ("pytest", "py.test", "unittest", "doctest")
 PROGRAM = "from main import main; main()"
 PIPES = "PYTHONALONE"
 stand_in = None  # the module of this name: sitecustomize loads it
@@ -92,6 +92,8 @@ def of_pytest(item, config):
     """The request for an item that can be run with our own means; None where it needs more of pytest."""
     import inspect
 
+    if getattr(item, "dtest", None) is not None:
+        return of_doctest(item.dtest, item.runner.optionflags)
     test, given = (
         getattr(item, "function", None),
         dict(getattr(getattr(item, "callspec", None), "params", {})),
@@ -162,6 +164,26 @@ def of_unittest(test):
         return None
     names = [*type(test).__qualname__.split("."), test._testMethodName]
     return _request(type(test).__module__, names, (), unittest=True)
+
+
+FLAGS = {"ELLIPSIS", "NORMALIZE_WHITESPACE", "IGNORE_EXCEPTION_DETAIL", "DONT_ACCEPT_BLANKLINE", "SKIP"}
+
+
+def of_doctest(test, flags):
+    """The examples of one docstring or text, each with the names of its flags; None where it needs another flag."""
+    import doctest
+
+    reporting, rows = doctest.REPORTING_FLAGS | doctest.DONT_ACCEPT_TRUE_FOR_1, []
+    for one in test.examples:
+        on = flags & ~reporting
+        for flag, wanted_on in one.options.items():
+            on = (on | flag if wanted_on else on & ~flag) & ~reporting
+        names = [name for name, bit in doctest.OPTIONFLAGS_BY_NAME.items() if on & bit]
+        if not FLAGS.issuperset(names):
+            return None
+        rows.append([one.source, one.want, one.exc_msg, names])
+    request = _request(test.globs.get("__name__", "__main__"), [test.name], (), examples=rows)
+    return {**request, "path": [os.path.dirname(os.path.abspath(test.filename or "")), *sys.path]}
 
 
 def of_script(path, words):

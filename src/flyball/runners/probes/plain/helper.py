@@ -5,13 +5,17 @@ import importlib.machinery
 import json
 import os
 import pickle
+import re
 import signal
 import sys
+import tempfile
 import time
+import traceback
 import types
 
 PASSED, FAILED, UNKNOWN = b"p", b"f", b"u"
 ASSERTION = AssertionError
+PRINTED_MOST = 1 << 20  # bytes of one example
 REQUESTS, ANSWERS = 60, 61  # descriptors of a child that has loaded a module
 stand_in = None  # the module of this name: sitecustomize loads it
 
@@ -48,7 +52,9 @@ def _answer(room, recorder, request, loaded, limit_s):
     """By a child that has loaded what this test needs; tests of one module share it."""
     fixtures = sorted({one.get("module", "") for one in request["fixtures"]})
     key = json.dumps(
-        [request.get(name) for name in ("script", "module", "before", "broken", "path")] + fixtures
+        [request.get(name) for name in ("script", "module", "before", "broken", "path")]
+        + fixtures
+        + ["examples" in request]
     )
     if key not in loaded:
         loaded[key] = _Loaded(room, recorder, request, limit_s)
@@ -165,6 +171,8 @@ def _test_maker(room, request):
     if request.get("script"):
         return lambda asked: lambda: _script(room, asked["script"])
     room.breaks = request["broken"]
+    if "examples" in request:
+        return _texts(room, request)
     return _unittest(room, request) if request["unittest"] else _functions(room, request)
 
 
@@ -231,6 +239,9 @@ def _unittest(room, request):
         for name in asked["names"][:-1]:
             owner = getattr(owner, name)
         test = owner(asked["names"][-1])
+        for name in ("_setupAsyncioRunner", "_setupAsyncioLoop"):
+            if hasattr(test, name):
+                setattr(test, name, _without_debug(getattr(test, name), test))
 
         def main():
             result = unittest.TestResult()
@@ -241,6 +252,67 @@ def _unittest(room, request):
         return main
 
     return test_of
+
+
+def _without_debug(set_up, test):
+    """The loop of an asynchronous test, as a program has it."""
+
+    def plain():
+        set_up()
+        runner = getattr(test, "_asyncioRunner", None)
+        (runner.get_loop() if runner else test._asyncioTestLoop).set_debug(False)
+
+    return plain
+
+
+# ---- examples in docstrings and texts ----
+
+
+def _texts(room, request):
+    name, shown = request["module"], {"__name__": "__main__"}
+    with _Plain(room):
+        if name != "__main__":
+            __import__(name)
+            shown = vars(sys.modules[name])
+
+    return lambda asked: lambda: _examples(room, asked["examples"], dict(shown))
+
+
+def _examples(room, examples, shown):
+    """Each is typed in, so to speak, and what it prints is compared with what the text says."""
+    display, output = sys.__displayhook__, tempfile.TemporaryFile()
+    os.dup2(output.fileno(), 1)
+    for source, want, message, flags in examples:
+        sys.displayhook, start, error = display, os.fstat(1).st_size, None
+        try:
+            if "SKIP" not in flags:
+                exec(compile(source, room.root + "main.py", "single", dont_inherit=True), shown)  # noqa: S102
+        except Exception as problem:
+            error = traceback.format_exception_only(type(problem), problem)[-1]
+        sys.stdout.flush()
+        if error is not None and message is None:
+            return UNKNOWN
+        printed = os.pread(output.fileno(), PRINTED_MOST, start).decode(sys.stdout.encoding, "replace")
+        pair = (message, error) if error is not None else (want, printed)
+        if "SKIP" not in flags and not _is_as_written(*pair, flags):
+            return FAILED
+    return PASSED
+
+
+def _is_as_written(want, got, flags):
+    """As doctest compares them."""
+    if "IGNORE_EXCEPTION_DETAIL" in flags:
+        want, got = (one.partition(":")[0].strip().rpartition(".")[2] for one in (want, got))
+    if "DONT_ACCEPT_BLANKLINE" not in flags:
+        want = re.sub(r"(?m)^<BLANKLINE>\s*?$", "", want)
+        got = re.sub(r"(?m)^[^\S\n]+$", "", got)
+    if "NORMALIZE_WHITESPACE" in flags:
+        want, got = " ".join(want.split()), " ".join(got.split())
+    numbers = {"True\n": "1\n", "False\n": "0\n"}
+    if want == got or numbers.get(got) == want:
+        return True
+    parts = [re.escape(part) for part in want.split("...")]
+    return "ELLIPSIS" in flags and re.fullmatch(".*".join(parts), got, re.DOTALL) is not None
 
 
 class _Kept:
