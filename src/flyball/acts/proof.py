@@ -49,6 +49,9 @@ from flyball.state_dir import remove, write_whole
 from flyball.workspace import Workspace
 
 ORDINARY = Room()
+AGAIN_LEAST_US, AGAIN_MOST = 30_000_000, 10
+"""What the gate runs besides the proof has so many times the time of the proof, and at least this: on a tree that was put
+together, a test can wait for what never comes."""
 WRITTEN_MOST = 50
 TOO_DEEP = "folders nested deeper than a path can name"
 UNLIMITED = ("gate", "merge")  # proofs that have the time of a proof, not that of a state
@@ -114,6 +117,7 @@ class Prover:
         self.work = run_files.workspace(run)
         self.folder = run_files.act_folder(act.key)
         self.used_us = 0
+        self.limit_us = run.settings.proof_timeout_us
 
     def baseline(self) -> TestReport | None:
         """Which tests the base ran, and how they ended; None where they are not known by id."""
@@ -176,7 +180,7 @@ class Prover:
 
     def _command(self, place: Path, command: str, room: Room) -> process.Exit:
         if process.look(place) == "unclaimed":
-            limit = self.run.settings.proof_timeout_us
+            limit = self.limit_us
             if self.act.wall_us and self.act.why not in UNLIMITED:
                 limit = min(limit, max(1_000_000, self.act.wall_us - self.used_us))
             files, network = self.work.places.proof, self.run.settings.network_proof
@@ -471,6 +475,7 @@ def _command(command: str, exit_status: process.Exit, log: str) -> e.ProofComman
 def _examined(prover: Prover, proof: TreeProof) -> e.Evidence:
     """What the gate asks besides exit 0."""
     work, settings = prover.work, prover.run.settings
+    prover.limit_us = min(prover.limit_us, max(AGAIN_LEAST_US, AGAIN_MOST * proof.took_us))
     baseline = Side(prover.baseline(), not prover.run.evidence.baseline, executed=prover.baseline_executed())
     changes = work.changes(work.base_tree, proof.tree)
     added = (change.path for change in changes if change.op in ("add", "rename"))
