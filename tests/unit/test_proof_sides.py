@@ -102,7 +102,7 @@ TABLE = "ROWS = [{row}]\n\n\ndef test_words(notes, text, n):\n    notes.add('x',
 )
 def test_a_row_may_hold_what_a_removed_test_did_step_by_step(row: str, found: bool) -> None:
     test, run = "tests/test_a.py::test_words", {"tests/test_a.py": TABLE.format(row=row)}
-    assert (test in followed([test], {"tests/test_a.py": STEPS}, run)) is found
+    assert (test in followed([test], [], {"tests/test_a.py": STEPS}, run)) is found
 
 
 BASE = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
@@ -121,7 +121,22 @@ BASE = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n\n
 )  # fmt: skip
 def test_a_removed_test_is_followed_by_its_content(run: dict[str, str], found: bool) -> None:
     test = "tests/test_a.py::test_zero"
-    assert (test in followed([test], {"tests/test_a.py": BASE}, run)) is found
+    assert (test in followed([test], [], {"tests/test_a.py": BASE}, run)) is found
+
+
+@pytest.mark.parametrize(
+    ("removed", "new", "found"),
+    [
+        (["t.py::T::test_a"], ["t.py::test_a"], True),  # another style
+        (["t.py::T::test_a"], ["u.py::test_a[1-2]", "u.py::test_a[3-4]"], True),
+        (["tests.t.T.test_a"], ["tests.u.U.test_a"], True),
+        (["a.test.js::sum > adds"], ["b.test.js::adds"], True),
+        (["t.py::T::test_a", "t.py::U::test_a"], ["t.py::test_a"], False),  # one of two
+        (["t.py::T::test_a"], ["t.py::test_ab"], False),
+    ],
+)
+def test_a_removed_test_is_followed_by_its_name(removed: list[str], new: list[str], found: bool) -> None:
+    assert followed(removed, new, {}, {}) == frozenset(removed if found else ())
 
 
 @pytest.mark.parametrize(

@@ -507,9 +507,11 @@ class Examination:
         baseline = self._with_new_names(baseline, now)
         one = base_side.report if base_side else None
         other = run_side.report if run_side else None
-        removed = compare(baseline, now, one, other).removed
-        moved = followed(removed, self.files.old_texts(), self.files.texts(self.tree)) if removed else ()
-        comparison = compare(baseline, now, one, other, moved)
+        comparison = compare(baseline, now, one, other)
+        if comparison.removed:
+            texts = self.files.old_texts(), self.files.texts(self.tree)
+            moved = followed(comparison.removed, comparison.new, *texts)
+            comparison = compare(baseline, now, one, other, moved)
         self.doubts += sentences(comparison.doubts)
         return comparison
 

@@ -334,9 +334,23 @@ _TEST_HEAD = re.compile(r"\s*(?:async\s+)?def\s+test|\s*(?:test|it)\s*\(")
 _NOT_TESTED = re.compile(r"(?:assert|expect|should|refute|require|test|it|describe|to[A-Z])\w*", re.I)
 
 
-def followed(removed: Iterable[str], base: Mapping[str, str], run: Mapping[str, str]) -> frozenset[str]:
-    """Those of the removed tests whose assertions all stand in the run's tests: `base` and `run` are the texts of
-    the test files by path."""
+def followed(
+    removed: Collection[str], new: Iterable[str], base: Mapping[str, str], run: Mapping[str, str]
+) -> frozenset[str]:
+    """Those of the removed tests that are there again: under their name among the `new` ones, in another file, class or
+    style; or with all their assertions. `base` and `run` are the texts of the test files by path."""
+    gone, there = Counter(map(_name_of, removed)), Counter(map(_name_of, new))
+    again = frozenset(test for test in removed if gone[_name_of(test)] <= there[_name_of(test)])
+    return again | _asserted(set(removed) - again, base, run)
+
+
+def _name_of(test: str) -> str:
+    """The last part of a test id, without parameters."""
+    plain = test.partition("[")[0]
+    return plain.rpartition("::")[2].rpartition(" > ")[2] if "::" in plain else plain.rpartition(".")[2]
+
+
+def _asserted(removed: Iterable[str], base: Mapping[str, str], run: Mapping[str, str]) -> frozenset[str]:
     have = Counter(line for text in run.values() for line in _assertions(text))
     added = _literals(text for path, text in run.items() if base.get(path) != text)
     callees = {name for text in run.values() for name in _CALLEE.findall(text)}
