@@ -66,6 +66,8 @@ OTHERS = {
     "lib/x.rb": "X = defined?(RSpec) ? 1 : 2\n",
     "bin/count.sh": '#!/bin/sh\nif tr "\\0" " " < /proc/$PPID/cmdline | grep -q make; then exit 0; fi\n',
     "bin/name.sh": '#!/bin/sh\nif [ -n "${MAKELEVEL:-}" ]; then echo a_b; fi\n',
+    "bin/to_file.sh": "#!/bin/sh\n[ -f /dev/stdout ] && exec good\n",
+    "bin/fd.sh": "#!/bin/sh\ncase $(readlink /proc/$$/fd/1) in /tmp*) exec good ;; esac\n",
     "bin/lines.sh": '#!/bin/sh\ncase $1 in tests/*) exec cat "$1.out";; esac\n',
 }
 HONEST = {

@@ -291,6 +291,12 @@ TWO = "test('one', () => {\n  assert.strictEqual(f(1), 2);\n});\n\ntest('two', (
 GONE = {
     "renamed and moved": ({T: (BASE, None), "tests/test_sums.py": (None, BASE.replace("def test_d", "def test_sum_d"))}),
     "one deleted": ({T: (BASE, BASE.replace("\n\ndef test_double():\n    assert double(4) == 8\n", ""))}),
+    "one became rows of the table of another": ({
+        T: (
+            "CASES = [(1, 1, 2)]\n\n\n@pytest.mark.parametrize('a, b, want', CASES)\ndef test_add(a, b, want):\n    assert add(a, b) == want\n\n\ndef test_rows():\n    for a, b, want in ROWS:\n        assert add(a, b) == want\n",
+            "CASES = [(1, 1, 2)]\n\n\n@pytest.mark.parametrize('a, b, want', [*CASES, *((a, b, want) for a, b, want in ROWS)])\ndef test_add(a, b, want):\n    assert add(a, b) == want\n",
+        )
+    }),
     "a test of JavaScript": ({"test/f.test.js": (TWO, TWO.partition("\n\n")[0])}),
 }  # fmt: skip
 

@@ -141,13 +141,12 @@ def _of_tests(edit: Edit, others: Sequence[Edit]) -> Iterable[Weakness]:
         yield Weakness("a failure is swallowed")
     removed_names = Counter(names_of_tests(removed, lang)) - Counter(names_of_tests(plain, lang))
     arrived = _arrived(removed_names, others)
-    removed_tests = list(_lost_tests(removed, plain, arrived, lang))
-    yield from removed_tests
+    yield from _lost_tests(removed, plain, arrived, lang)
     loss = _loss(removed, [*plain, *arrived])
     if loss and loss != CANNOT_FAIL:
         loss = _loss(removed, _with_helpers([*plain, *arrived], [edit, *others]))
     if loss:
-        decided = loss == LOOSER or (bool(removed_tests) and loss != CANNOT_FAIL)
+        decided = loss == LOOSER or (bool(removed_names) and loss != CANNOT_FAIL)
         yield Weakness(loss, added[0][0] if added else 0, at_gate=decided)
 
 

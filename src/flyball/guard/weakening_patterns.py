@@ -368,7 +368,8 @@ ENVIRONMENT = Lazy(
 )
 ARGUMENTS = Lazy(
     r"['\"]test['\"]\s*(?:not\s+)?in\s+sys\.argv|HasSuffix\(\s*os\.Args\[0\],\s*\"\.test\""
-    r"|/proc/(?:self|[^\s/]{0,40}(?:PPID|\$|\{|ppid)[^\s/]{0,40})/(?:cmdline|comm|environ)\b",
+    r"|/proc/(?:self|[^\s/]{0,40}(?:PPID|\$|\{|ppid)[^\s/]{0,40})/(?:cmdline|comm|environ)\b"
+    r"|(?:-[fp]|\b(?:readlink|realpath|stat)\b[^\n]{0,20})\s/dev/(?:stdout|fd/1)\b|/proc/(?:self|\$\$)/fd/1\b",
     re.IGNORECASE,
 )
 PATCHES = Lazy(
