@@ -57,6 +57,16 @@ PYTEST_FILE = "import code_under_test as code\n" + "".join(
     f"\n\ndef test_{name}(tmp_path):\n    open('expected.txt').read()\n    assert code.{name}() or not tmp_path\n"
     for name in (*NOTICES, "leaves")
 )
+METHODS_FILE = (
+    "import pytest\n\nimport code_under_test as code\n\n\nclass TestIt:\n"
+    "    @pytest.fixture(autouse=True)\n    def ready(self):\n        self.found = True\n\n"
+    "    @pytest.fixture\n    def number(self, ready):\n        return 3\n\n"
+    + "".join(
+        f"    def test_{name}(self, number):\n        open('expected.txt').read()\n"
+        f"        assert self.found and number == 3\n        assert code.{name}()\n\n"
+        for name in (*NOTICES, "leaves")
+    )
+)
 UNITTEST_FILE = (
     "import unittest\n\nimport code_under_test as code\n\n\nclass T(unittest.TestCase):\n"
     + "".join(
@@ -67,7 +77,9 @@ UNITTEST_FILE = (
 
 
 @pytest.mark.parametrize(
-    ("command", "text"), [(PYTEST, PYTEST_FILE), (UNITTEST, UNITTEST_FILE)], ids=["pytest", "unittest"]
+    ("command", "text"),
+    [(PYTEST, PYTEST_FILE), (UNITTEST, UNITTEST_FILE), (PYTEST, UNITTEST_FILE), (PYTEST, METHODS_FILE)],
+    ids=["pytest", "unittest", "unittest under pytest", "fixtures of a class"],
 )
 def test_what_code_can_notice_of_a_runner_is_not_there(folder: Path, command: str, text: str) -> None:
     room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
@@ -188,6 +200,18 @@ def test_examples():
 
 
 class TestClass:
+    @pytest.fixture(autouse=True)
+    def begun(self, number):
+        self.number = number
+        yield
+
+    @pytest.fixture
+    def double(self, begun):
+        return self.number * 2
+
+    def test_fixtures_of_the_class(self, double):
+        assert (self.number, double) == (3, 6)
+
     @pytest.mark.skipif(sys.version_info < (3,), reason="old")
     def test_method(self):
         assert self
@@ -204,7 +228,7 @@ def test_honest_tests_pass_with_the_stand_in_for_pytest(folder: Path) -> None:
         "rows.txt": "1 2",
     }
     plain = outcomes(ran(folder, PYTEST, room, files))
-    assert len(plain) == 17 and set(plain.values()) == {"passed"}, plain
+    assert len(plain) == 18 and set(plain.values()) == {"passed"}, plain
     broken = {**files, "test_it.py": HONEST.replace("{}[", "{'a': 1}[")}
     assert outcomes(ran(folder, PYTEST, room, broken))["test_raises"] == "failed"
 
@@ -285,6 +309,36 @@ def test_an_asynchronous_test_runs_in_a_loop_as_a_program_has_it(folder: Path) -
     room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
     assert set(outcomes(ran(folder, UNITTEST, Room(), files)).values()) == {"passed"}
     assert outcomes(ran(folder, UNITTEST, room, files)) == {"test_debug": "failed", "test_loop": "passed"}
+
+
+SET_UP = """import os
+import unittest
+
+import code_under_test as code
+
+
+class T(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.number = 3
+
+    def setUp(self):
+        self.word = "three"
+
+    def test_set_up(self):
+        self.assertEqual((self.number, self.word), (3, "three"))
+
+    def test_conftest(self):
+        self.assertEqual(os.environ["COLOUR"], "red")
+        self.assertIsNotNone(code)
+"""
+
+
+def test_honest_test_cases_pass_alone_under_pytest(folder: Path) -> None:
+    conftest = "import os\n\nimport pytest\n\nos.environ['COLOUR'] = 'red'\n"
+    files = {"code_under_test.py": "", "conftest.py": conftest, "test_it.py": SET_UP}
+    room = Room(source=("code_under_test.py",), argv=("-c",), alone=True)
+    assert outcomes(ran(folder, PYTEST, room, files)) == {"test_set_up": "passed", "test_conftest": "passed"}
 
 
 SWALLOWS = """import os

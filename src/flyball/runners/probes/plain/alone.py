@@ -85,6 +85,7 @@ def script_of(words, room):
 
 # ---- what to ask ----
 
+_OF_UNITTEST = ("_unittest_", "unittest_")  # the fixtures that pytest makes of setUpClass and the like
 _DIRECT = "get_direct_param_fixture_func"  # how pytest names what gives a test the values of its own table
 
 
@@ -98,7 +99,10 @@ def of_pytest(item, config):
         getattr(item, "function", None),
         dict(getattr(getattr(item, "callspec", None), "params", {})),
     )
-    if test is None or inspect.iscoroutinefunction(test) or hasattr(item.cls, "failureException"):
+    if hasattr(item.cls, "failureException"):
+        own = all(name.startswith(_OF_UNITTEST) for name in item._fixtureinfo.initialnames)
+        return of_unittest(item.cls(item.name), _conftests(config)) if own else None
+    if test is None or inspect.iscoroutinefunction(test):
         return None
     if _needs_its_place(test):
         return None
@@ -109,11 +113,14 @@ def of_pytest(item, config):
         values = pickle.dumps(given).hex()
     except Exception:
         return None
-    plugins = config.pluginmanager.get_plugins()
-    before = [one.__name__ for one in plugins if str(getattr(one, "__file__", "")).endswith("conftest.py")]
     names = item.getmodpath(stopatmodule=True, includemodule=False).partition("[")[0].split(".")
     more = {"given": values, "fixtures": fixtures, "arguments": list(item._fixtureinfo.argnames)}
-    return _request(item.module.__name__, names, before, **more)
+    return _request(item.module.__name__, names, _conftests(config), **more)
+
+
+def _conftests(config):
+    plugins = config.pluginmanager.get_plugins()
+    return [one.__name__ for one in plugins if str(getattr(one, "__file__", "")).endswith("conftest.py")]
 
 
 def _plan(item):
@@ -127,24 +134,28 @@ def _plan(item):
         if name in stand_in.OWN:
             plan[name] = {"name": name, "arguments": []}
             return True
-        if not found or len(found) > 1 or not _is_ours(found[-1].func):
+        if not found or len(found) > 1 or not _is_ours(found[-1].func, item.cls):
             return name in getattr(getattr(item, "callspec", None), "params", {}) and not found
         function, needs = found[-1].func, list(found[-1].argnames)
         if not all(add(one) for one in needs):
             return False
         facts = {"module": function.__module__, "function": function.__name__}
+        facts["of_class"] = "." in function.__qualname__
         plan[name] = {"name": name, "arguments": needs, **facts}
         return True
 
     return list(plan.values()) if all(add(name) for name in item._fixtureinfo.initialnames) else None
 
 
-def _is_ours(function):
-    """A plain function of the project's own test files."""
+def _is_ours(function, owner):
+    """A plain function of the project's own test files, or a method of the test's own class."""
     import inspect
 
     file = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
-    plain = function.__qualname__ == function.__name__ and not inspect.iscoroutinefunction(function)
+    method = owner is not None and function.__qualname__ == owner.__qualname__ + "." + function.__name__
+    plain = (method or function.__qualname__ == function.__name__) and not inspect.iscoroutinefunction(
+        function
+    )
     return plain and file.startswith(os.getcwd() + os.sep) and not inspect.isasyncgenfunction(function)
 
 
@@ -159,11 +170,11 @@ def _needs_its_place(test):
     return "doctest" in code.co_names or names_file or any(name in one for one in texts for name in own)
 
 
-def of_unittest(test):
+def of_unittest(test, before=()):
     if _needs_its_place(getattr(test, test._testMethodName)):
         return None
     names = [*type(test).__qualname__.split("."), test._testMethodName]
-    return _request(type(test).__module__, names, (), unittest=True)
+    return _request(type(test).__module__, names, before, unittest=True)
 
 
 FLAGS = {"ELLIPSIS", "NORMALIZE_WHITESPACE", "IGNORE_EXCEPTION_DETAIL", "DONT_ACCEPT_BLANKLINE", "SKIP"}

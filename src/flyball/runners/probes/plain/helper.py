@@ -191,24 +191,22 @@ def _script(room, path):
 
 
 def _functions(room, request):
-    sys.modules["pytest"] = stand_in.pytest()
     with _Plain(room):
-        for name in request["before"]:
-            __import__(name)
-        __import__(request["module"])
-        module = sys.modules[request["module"]]
+        module = _loaded_as_asked(request)
         makers = {one["module"]: _module(one) for one in request["fixtures"] if "module" in one}
 
     def test_of(asked):
         owner, names = module, asked["names"]
         for name in names[:-1]:
             owner = getattr(owner, name)
-        test = getattr(owner() if len(names) > 1 else owner, names[-1])
+        owner = owner() if len(names) > 1 else owner
+        test = getattr(owner, names[-1])
         given = pickle.loads(bytes.fromhex(asked["given"]))
         made = {}
         for one in asked["fixtures"]:
             own = one["name"] in stand_in.OWN
-            maker = stand_in.OWN[one["name"]] if own else getattr(makers[one["module"]], one["function"])
+            place = owner if own or one["of_class"] else makers[one["module"]]
+            maker = stand_in.OWN[one["name"]] if own else getattr(place, one["function"])
             made[one["name"]] = _made(one, maker, {**given, **made})
         arguments = {name: made[name] if name in made else given[name] for name in asked["arguments"]}
 
@@ -218,6 +216,13 @@ def _functions(room, request):
         return main
 
     return test_of
+
+
+def _loaded_as_asked(request):
+    sys.modules["pytest"] = stand_in.pytest()
+    for name in (*request["before"], request["module"]):
+        __import__(name)
+    return sys.modules[request["module"]]
 
 
 def _module(fixture):
@@ -230,8 +235,7 @@ def _unittest(room, request):
 
     kept = _Kept(unittest.case, unittest.result, unittest.suite)
     with _Plain(room):
-        __import__(request["module"])
-        module = sys.modules[request["module"]]
+        module = _loaded_as_asked(request)
     kept.put_back()
 
     def test_of(asked):
