@@ -9,7 +9,7 @@ from typing import Literal
 Kind = Literal["rate_limited", "plan_limit", "overloaded", "billing", "auth", "context", "network"]
 
 END = r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|please\b|because\b|due\b|(?:right )?now\b|today\b|this (?:hour|day|week|month)\b|at (?:the|this)\b|and (?:your|will)\b|\\))"
-_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used up|used all(?: of)?|maxed out|exhausted|run out of)"
+_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used(?: up| all(?: of)?)?|maxed out|exhausted|run out of)"
 _WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
 
 CLASSES: dict[str, Kind] = {
@@ -106,15 +106,16 @@ AUTH: tuple[str, ...] = (
 PLAN: tuple[str, ...] = (
     # Claude Code
     rf"claude (?:ai |pro |max |code )*usage limit reached{END}",
-    rf"{_YOU} (?:your|the) (?:(?!rate)[\w'-]+(?: \d[\d.]*)? ){{0,4}}(?:limit|allowance|usage|requests|messages){END}",
+    rf"{_YOU} (?:your|the) (?:(?!rate|current)[\w'-]+(?: \d[\d.]*)? ){{0,5}}(?:limit|quota|allowance|usage|requests|messages)(?: of \d[^.\n]{{0,40}})?{END}",
     rf"your (?:account|plan|subscription|team) has (?:exceeded|reached|used (?:up|all)) (?:of )?(?:its|the) (?:[\w'-]+ ){{0,4}}(?:limit|allowance|usage|requests){END}",
-    rf"(?:your )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: limit)? (?:has been |was )?(?:limit )?(?:reached|exceeded|hit){END}",
+    rf"(?:your |the )?(?:plan's )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: (?:limit|window|quota|allowance))? (?:has been |was |is )?(?:limit )?(?:reached|exceeded|hit|used up|exhausted){END}",
     r"limit reached\s*[·∙•|-]\s*resets?\b",
-    r"your limit (?:will )?resets? (?:at|in|on)\b",
+    r"your (?:usage )?limits? (?:will )?resets? (?:at|in|on|when)\b",
+    r"you've saved \S+ on api model usage",
     r"(?:you're|you are) out of (?:extra )?usage",
     r"stop and wait for limit to reset",
     # Codex
-    r"(?:the |your )?usage limit has been reached",
+    rf"(?:the |your )?usage limit has been reached|(?:the|your) (?:[\w'-]+ ){{0,3}}(?:usage|message|request|token|weekly|daily|monthly|session) (?:limit|quota|allowance)s?(?: for your \w+)? (?:has|have|is|was)(?: been)? (?:reached|exceeded|hit|used up|exhausted){END}",
     r"you've reached your (?:\S+ )?message limit",
     # Gemini and others
     r"free usage (?:limit )?exceeded",
@@ -171,6 +172,7 @@ RATE: tuple[str, ...] = (
     r"your \S+ (?:is|are) being rate limited",
     rf"too many requests{END}",
     r"(?:exceeded retry limit, )?last status: 429",
+    r"we(?:'re| are) receiving too many requests",
     r"you are sending requests too (?:quickly|fast)",
     r"requests? (?:are )?(?:being )?throttled",
     r"throttlingexception",
@@ -241,7 +243,7 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
         "auth",
         (
             r"\b(?:invalid|incorrect|missing|wrong|expired|revoked|no|bad)\b(?:\s+[\w-]+){0,3}\s+(?:api[ -]?keys?|subscription key|credentials?|authenti\w+)\b",
-            r"\b(?:could not|unable to|failed to) (?:load|find|locate|resolve) credentials\b",
+            r"\b(?:could not|unable to|failed to) (?:load|find|locate|resolve) (?:[\w-]+ ){0,2}credentials\b",
             r"\b(?:api[ -]?key|(?:access|auth|refresh|security|bearer|session|oauth) token|credentials?|login|authentication)\b[^.]{0,60}\b(?:invalid|incorrect|expired|missing|revoked|required|wrong|rejected|invalidated|fail(?:s|ed)(?! for\b)|not (?:found|valid))\b",
             r"\b(?:un(?:authori[sz]ed|authenticated)|not (?:logged|signed) in|access denied|invalid_grant|authentication fail(?:s|ed)(?! for\b))\b",
         ),
@@ -292,7 +294,7 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
 CODES: dict[str, Kind] = {
     "rate_limit": "rate_limited", "rate_limit_error": "rate_limited", "rate_limit_exceeded": "rate_limited",
     "ratelimitexceeded": "rate_limited", "too_many_requests": "rate_limited", "resource_exhausted": "rate_limited",
-    "throttlingexception": "rate_limited", "rate_limit_reached": "rate_limited",
+    "throttlingexception": "rate_limited", "rate_limited": "rate_limited", "rate_limit_reached": "rate_limited",
     "policycapacityunavailable": "overloaded", "flexunavailable": "overloaded",
     "usage_limit_reached": "plan_limit", "usagelimitexceeded": "plan_limit", "usage_limit_exceeded": "plan_limit",
     "usage_limit": "plan_limit", "plan_limit": "plan_limit", "terminalquotaerror": "plan_limit",
@@ -335,6 +337,7 @@ PREFIXES: tuple[str, ...] = (
     r"reconnecting\.{3} \d+/\d+\s*\(?",
     r"[A-Z]: (?=\[)",
     r"[45]\d\d\]?\s+(?=[a-z])",
+    r"\d{3,5}\]\s*(?=\[)",
     r"(?:rate limit exceeded|unhandled error during turn|execution error|turn failed|task failed|run failed|agent error): ",
     r"(?:unexpected status|status(?: code)?|http(?:/[\d.]+)?|code|error code|api error)\s*[:=]?\s*\(?(?=\d{3}\b)",
     r"request rejected \(429\)\s*[·:—-]\s*",

@@ -156,7 +156,8 @@ def _by_wording(agent: str, words: str, statement: str) -> Kind | None:
 
 
 _WITH_CAUSE = re.compile(
-    r"(?:request rejected \(429\)\s*[·:—-]|stream disconnected before completion:)\s*(.+)", re.I
+    r"(?:request rejected \(429\)\s*[·:—-]|stream disconnected before completion:|rate limit exceeded:)\s*(.+)",
+    re.I,
 )
 
 
@@ -224,7 +225,7 @@ _LABEL = re.compile(
     re.I,
 )
 _PROSE = re.compile(
-    r"^\W*(?:i|we|the|that|this|these|if|when|now)\b"
+    r"^\W*(?:i|we|the|that|this|these|if|when|now|tool|command)\b"
     r"|\b(?:fix\w*|add(?:s|ed)?|handl\w+|logs?|print\w*|return\w*|expect\w*|assert\w*|rais\w+|tests?|pass(?:ed|es|ing)?)\b"
     r"|(?:assertion|type|value|key|index|attribute|name|import|modulenotfound|syntax|reference|range)error",
     re.I,
@@ -296,13 +297,19 @@ _FOREIGN = frozenset(
     {"user", "tool_use", "tool_result", "init", "item.started", "item.updated", "thread.started"}
 )
 
+_SPEAKERS = ("assistant", "user", "tool")
+
 
 def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None:
     """The kind that an event reports. What the agent says and what its tools print do not count."""
     kind = event.get("type")
     if kind == "rate_limit_event":
         return "plan_limit" if table(event.get("rate_limit_info")).get("status") == "rejected" else None
-    if kind in _FOREIGN or (kind == "system" and event.get("subtype") != "api_retry"):
+    if (
+        kind in _FOREIGN
+        or event.get("role") in _SPEAKERS
+        or (kind == "system" and event.get("subtype") != "api_retry")
+    ):
         return None
     if kind == "item.completed":
         item = table(event.get("item"))
@@ -312,7 +319,8 @@ def _structured(agent: str, event: Event, *, error: bool = False) -> Kind | None
     ):
         return None
     error = error or bool(event.get("error")) or event.get("is_error") is True
-    return _reported(agent, event, error=error or kind in ("error", "turn.failed"))
+    error = error or kind in ("error", "turn.failed") or event.get("object") == "error"
+    return _reported(agent, event, error=error)
 
 
 def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:

@@ -24,7 +24,8 @@ _ISO = re.compile(
     re.I,
 )
 _LEAD = re.compile(
-    r"(?:reset|return|again|until|after|access|available|retry|back|lift|renew)[^\n]{0,40}$", re.I
+    r"(?:reset|return|again|until|after|access|available|retry|back|lift|renew|opens|starts)[^\n]{0,40}$",
+    re.I,
 )
 _PLACES = re.compile(
     r"(?<!\S)(?:/|https?://)\S+|^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?", re.M
@@ -52,7 +53,7 @@ _WEEKDAY = re.compile(
     re.I,
 )
 _AT = re.compile(
-    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?|returns?)(?:\s+(?:at|on|after|by|around)|(?:\s+[\w-]+){{1,4}}\s+at)?[\s:@]+(?:{_CLOCK})",
+    rf"\b(?:resets?|again|until|back|resum\w+|available|after|unlocks?|refresh\w*|renews?|returns?|opens|starts)(?:\s+(?:at|on|after|by|around)|(?:\s+[\w-]+){{1,4}}\s+at)?[\s:@]+(?:{_CLOCK})",
     re.I,
 )
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -64,7 +65,7 @@ _SPAN = re.compile(
     re.I,
 )
 _IN = re.compile(
-    r"(?:\b(?:in|(?<!timed out )after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|less\s+than\s+|~\s*)?|(?:retry-?delay|ratelimit-reset[\w-]*)[\"']?\s*[:=]\s*[\"']?)(?=\d|an?\s)",
+    r"(?:\b(?:in|(?<!timed out )after|within|wait(?:ing)?(?: for)?)\s+(?:about\s+|around\s+|approximately\s+|less\s+than\s+|~\s*)?|(?:retry-?(?:delay|after)|ratelimit-reset[\w-]*)[\"']?\s*[:=]\s*[\"']?)(?=\d|an?\s)",
     re.I,
 )
 _STOPWATCH = re.compile(r"(\d{1,3}):(\d{2}):(\d{2})(?!\d)")
