@@ -276,3 +276,36 @@ def test_a_session_that_is_gone_is_known_by_its_answer() -> None:
     assert read_result("acp", out, "", ended(0)).lost_session
     row = next(row for name, row in ROWS if name == "claude" and row["name"] == "session_resume_unknown")
     assert read_result("claude", row["out"], row["err"], ended(1)).lost_session
+
+
+API_429 = "API Error: 429 Too Many Requests: rate limit exceeded, retry after 15 seconds"
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "verdict"),
+    [  # the program prints its errors where its model's words stand too: only the last line counts, and only whole
+        (API_429, 1, "rate_limited"), (f"I looked at slug.py.\n\n{API_429}\n", 1, "rate_limited"),
+        (API_429, 0, "ok"), (API_429, 143, "rate_limited"), (f"{API_429}\nI stop here.", 1, "unknown"),
+        ("You've hit your limit · resets 3pm (Europe/Berlin)", 1, "plan_limit"), ("Rate limit exceeded.", 2, "rate_limited"),
+        ("Error: 429 Too Many Requests", 1, "rate_limited"), ("Your credit balance is too low", 1, "billing"),
+        ("API Error: 529 Overloaded", 1, "overloaded"), ("API Error: Connection refused (ECONNREFUSED)", 1, "network"),
+        ("API Error: 401 Invalid authentication credentials", 1, "auth"),
+        ('{"type":"error","error":{"type":"rate_limit_error","message":"Too many"}}', 1, "rate_limited"),
+        ("litellm.RateLimitError: OpenAIException - Rate limit reached for gpt-4.1", 1, "rate_limited"),
+        ("Rate limit exceeded, so I stopped.", 1, "unknown"), ("You've hit your limit of three retries in the new code.", 1, "unknown"),
+        ("The CLI printed: API Error: 429 Too Many Requests", 1, "unknown"), ("> API Error: 429 Too Many Requests", 1, "unknown"),
+        (f"```\n    {API_429}\n```", 1, "unknown"), (f"    {API_429}", 1, "unknown"), ("Too many requests are now answered with 429.", 1, "unknown"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432", 1, "unknown"), ("AssertionError: expected 429 Too Many Requests", 1, "unknown"),
+        ("API error handling: rate limit exceeded is retried", 1, "unknown"), ("Rate limit handling looks fine", 1, "unknown"),
+        ('{"status":429,"body":"rate limit exceeded"}', 1, "unknown"), ("Invalid API key", 1, "unknown"),
+    ],
+)  # fmt: skip
+def test_the_last_line_of_a_failed_command_may_be_a_limit(out: str, code: int, verdict: str) -> None:
+    assert read_result("agent.sh", out, "", ended(code)).verdict == verdict
+
+
+def test_a_limit_on_the_last_line_names_its_reset() -> None:
+    assert (
+        read_result("agent.sh", API_429, "", ended(1), now_us=MADE_AT * 1_000_000).reset_at
+        == (MADE_AT + 15) * 1_000_000
+    )

@@ -291,6 +291,51 @@ def _status(number: int) -> Kind | None:
     return limit_patterns.STATUSES.get(number)
 
 
+# ── the last line of a program whose output is also its model's ─────────────────────────────────────────────
+
+_OF_THE_API = re.compile(
+    rf"\W*(?:(?:api|provider)[ _]error(?: \d{{3}})?\s*[:(·]|error from provider\b|(?:\w+\.)*(?:{'|'.join(limit_patterns.CLASSES)})\s*:)",
+    re.I,
+)
+_OF_AN_ACCOUNT: tuple[Kind | None, ...] = ("plan_limit", "rate_limited", "billing")
+_TO_ITS_END = re.compile(
+    r"[^\w·∙•|(:]*(?:$|[·∙•|(:].*|(?:please|try|retry|wait|upgrade|visit|switch|add|get|contact|resets?|your|it|they|access|limits?|usage|quota|for \S+).*)",
+    re.I,
+)
+_SPOKEN = re.compile(r"\b(?:I|we|so|because|but|which|when|if|now|test\w*|handl\w*)\b|\b(?:I|we)'", re.I)
+
+
+def closing_report(agent: str, out: str) -> str:
+    """The last line of an output if all of it is an API error or a limit as command lines print them; else "".
+
+    An error that could as well be of the project's own tests (a refused connection, a login) counts only if the line
+    says that it is the API's.
+    """
+    rows = [row for row in _unwrapped(lines_of(plain(out[-_LONGEST:]).replace("’", "'"))) if row.strip()]
+    row = rows[-1][:_STATEMENT] if rows else ""
+    if not row or row[0].isspace() or _NOT_A_REPORT.match(row):
+        return ""
+    event = as_object(row)
+    if event is not None:
+        return row if isinstance(event.get("error"), dict) and _structured(agent, event) else ""
+    if _OF_THE_API.match(row):
+        return row if _worded(agent, row) else ""
+    spoken = _SPOKEN.search(row) or _OF_OTHERS.search(row)
+    return row if not spoken and _of_the_account(agent, row) else ""
+
+
+def _of_the_account(agent: str, row: str) -> bool:
+    """Whether a known wording fills the line up to its end, or a status with its name begins it."""
+    if _by_status(row) in _OF_AN_ACCOUNT:
+        return True
+    for words in _peeled(row):
+        hits = (pattern.match(words) for _, pattern in _WORDINGS)
+        own = words.lower().startswith(tuple(own for _, own in own_wordings()))
+        if own or any(hit and _TO_ITS_END.match(words[hit.end() :]) for hit in hits):
+            return _by_wording(agent, words, row) in _OF_AN_ACCOUNT
+    return False
+
+
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 _FOREIGN = frozenset(

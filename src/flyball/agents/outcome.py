@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from flyball.agents.adapter import AgentResult, Call, ended_badly
 from flyball.agents.limit_patterns import STATUSES
-from flyball.agents.limit_text import read_limit
+from flyball.agents.limit_text import closing_report, read_limit
 from flyball.agents.process import Exit
 from flyball.domain.events import Usage
 from flyball.reading import calls as watching
@@ -179,7 +179,8 @@ def _own_words(name: str, out: str, err: str, exit: Exit) -> str:  # noqa: A002
     """What the program itself says about its end: never its model's words, nor the output of its tools."""
     if exit.code == 0 and name != "aider":
         return ""
-    return "\n".join(_tail(OWN_WORDS[name](out) if name in OWN_WORDS else "") + _tail(err))
+    own = OWN_WORDS[name](out) if name in OWN_WORDS else closing_report(name, out) if exit.code else ""
+    return "\n".join(_tail(own) + _tail(err))
 
 
 def _tail(text: str) -> list[str]:
