@@ -180,24 +180,31 @@ def test_the_next_step_fits_the_code(code: str, command: str) -> None:
     ("before", "count", "now", "offered"),
     [
         (("t::a", "t::b"), 2, ("t::a",), True),
+        (("t::a", "t::b"), 2, ("t::a", "t::b"), False),
         (("t::b",), 1, ("t::a",), False),
         ((), 0, ("t::a",), False),
         (("t::a", "t::b"), 4, ("t::a", "t::c"), True),  # the list was cut after t::b
         (("t::a", "t::c"), 4, ("t::a", "t::b"), False),
         (("t::a", "t::b"), 2, ("t::a", "t::c"), False),
     ],
-    ids=["both", "one", "none", "cut", "cut, a new one", "a new one"],
+    ids=["one of both", "none repaired", "another one", "none before", "cut", "cut, a new one", "a new one"],
 )
-def test_tests_that_failed_before_the_run_are_said_to(
+def test_a_red_start_is_allowed_for_where_some_of_it_was_repaired(
     before: tuple[str, ...], count: int, now: tuple[str, ...], offered: bool
 ) -> None:
     run = stopped("limit.fix_attempts")
     proof = Proof(tree=run.tree, passed=False, failing=len(now), failing_tests=now)
     run = replace(run, evidence=replace(run.evidence, proof=proof, before=before, baseline=count))
     _, evidence, next_step = reasons.why(run)
-    assert ("failing, as before the run: t::a" in evidence) == offered
+    assert ("failing, as before the run: t::a" in evidence) == (offered or set(now) == set(before))
     assert ("--set proof.require=no-worse" in next_step) == offered
     assert "--set limits.fix=6" in next_step
+    for code in ("failed.agent", "timeout.idle", "limit.time"):
+        tree = run.checkout.base_tree
+        at_start = Proof(tree=tree, passed=False, failing=count, failing_tests=before)
+        evidence_then = replace(run.evidence, proof=at_start)
+        died = replace(run, stop=e.Stop(code=code), tree=tree, evidence=evidence_then)
+        assert "no-worse" not in reasons.why(died)[2] and "before the run" not in reasons.why(died)[1]
     stop = e.Stop(code="cancelled")
     assert "no-worse" not in reasons.why(replace(run, stop=stop, end="cancelled"))[2]
     printed = replace(proof, failing_tests=(), summary="FAILED t::a\n")  # not told by id, so not compared

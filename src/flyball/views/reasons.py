@@ -205,7 +205,7 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         parts.append(f"{stop.rule}: {readable(stop.observed)}, limit {readable(stop.threshold)}")
     elif stop.rule and stop.rule not in CODES and stop.code in ("wait.escalation", "wait.conflict"):
         parts.append(one_line(stop.rule, 120))
-    names = failing_now(run) if is_limited(stop) else []
+    names = failing_now(run) if is_limited(stop) and not _died_untouched(run, stop) else []
     if names:
         which = "still failing" if fails_because_of_the_run(run) else "failing, as before the run"
         parts.append(f"{which}: {first_few(names, 3)}")
@@ -214,6 +214,12 @@ def _evidence(run: Run, stop: e.Stop) -> str:
         message = quote.removeprefix(f"{stop.observed.partition(':')[0]}: ")  # the file is named already
         parts.append(f"{'last error: ' if is_limited(stop) else ''}“{message}”")
     return f"{'; '.join(parts)}."
+
+
+def _died_untouched(run: Run, stop: e.Stop) -> bool:
+    """The agent or the time gave out before anything was changed: the tests have nothing to do with it."""
+    gave_out = stop.code.startswith(("failed.agent", "failed.start", "timeout.", "limit.time"))
+    return gave_out and run.tree == run.checkout.base_tree
 
 
 def is_limited(stop: e.Stop) -> bool:
@@ -308,6 +314,13 @@ def _after_failure(run: Run, stop: e.Stop) -> list[tuple[str, str]]:
     steps = AFTER_FAILURE.get(stop.code, (LOG, RETRY))
     proof, require = run.evidence.proof, run.settings.proof_require
     by_id = proof is not None and bool(proof.failing_tests)
-    if is_limited(stop) and by_id and not fails_because_of_the_run(run) and require == "all":
+    missed = is_limited(stop) and by_id and require == "all"
+    if missed and _repaired_some(run) and not fails_because_of_the_run(run):
         steps = (*(step for step in steps if step is not RETRY), NO_WORSE)
     return [(command.format(**values), purpose) for command, purpose in steps]
+
+
+def _repaired_some(run: Run) -> bool:
+    """Fewer tests fail now than before the run."""
+    proof = run.evidence.proof
+    return proof is not None and proof.failing is not None and proof.failing < (run.evidence.baseline or 0)
