@@ -54,6 +54,68 @@ def test_ls_keeps_to_its_repository_unless_all_are_asked_for(seen: Place, tmp_pa
     assert seen.fb("ls", "--json", cwd=tmp_path / "other").json == []
     assert len(seen.fb("ls", "--all", "--json", cwd=tmp_path / "other").json) == 2
     assert len(seen.fb("ls", "--json", cwd=tmp_path).json) == 2
+    header, *rows = seen.fb("ls", cwd=tmp_path).out.splitlines()
+    assert header.split()[:3] == ["RUN", "REPOSITORY", "STATUS"]
+    assert {row.split()[1] for row in rows} == {seen.repo.name}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--status", "foo"), 2, "'foo' is not one of 'running'"),
+        (("--limit", "0"), 2, "'--limit'"),
+        (("--status", "paused"), 0, "have the status 'paused'"),
+    ],
+)
+def test_ls_refuses_a_filter_that_cannot_match_and_says_what_matched_nothing(
+    seen: Place, words: tuple[str, str], code: int, says: str
+) -> None:
+    said = seen.fb("ls", *words)
+    assert said.code == code and says in said.out + said.err
+
+
+NO_RUN = ("diff", "log", "show", "verify", "watch", "why")  # look at the latest run if none is named
+LOOKS = (*((verb, "@last") for verb in ("export", "log", "show", "why")), *((verb,) for verb in NO_RUN))
+SPEAKS = (
+    "answer",
+    "approve",
+    "cancel",
+    "land",
+    "pause",
+    "resume",
+    "retry",
+    "rm",
+    "rollback",
+    "stop",
+    "take-over",
+)
+ACTS = (
+    *((verb, "@last") for verb in SPEAKS),
+    ("tell", "@last", "x"),
+    ("allow", "@last", "a.b"),
+    ("reject", "@last.1"),
+)
+
+
+@pytest.mark.parametrize("words", [*LOOKS, *ACTS], ids=" ".join)
+def test_the_last_run_is_never_one_of_another_repository(
+    seen: Place, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    make_repo(tmp_path / "other", {"a": "b\n"})
+    said = seen.fb(*words, cwd=tmp_path / "other")
+    assert said.code == 2 and "No runs in this repository yet" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("show", "@last"), 0), (("log",), 0), *((words, 2) for words in ACTS)]
+)
+def test_outside_of_any_repository_the_last_run_can_only_be_looked_at(
+    seen: Place, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    before = len(seen.fb("log", "--json").lines)
+    said = seen.fb(*words, cwd=tmp_path)
+    assert said.code == code and ("Ask me" in said.out or "not in a git repository" in said.err)
+    assert len(seen.fb("log", "--json").lines) == before
 
 
 def test_show_tells_settings_proofs_rulings_and_where_the_work_is(seen: Place) -> None:

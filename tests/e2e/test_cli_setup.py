@@ -220,7 +220,11 @@ def test_an_unknown_shell_or_command_is_one_sentence(env: dict[str, str], tmp_pa
         ("trigger nosuch", "flyball: 'nosuch' is not one of 'task', 'ci',"),
         ("trigger", "Missing argument. Choose from: task, ci,"),
         ("simulate --seeds x", "'x' is not a whole number"),
-        ("agents nosuch", "There is no command 'nosuch'. See `flyball agents --help`."),
+        ("agents nosuch", "There is no command 'nosuch'. `flyball agents` has: busy, limit, ls,"),
+        ("help nosuch", "There is no command 'nosuch'."),
+        ("run x --agnet claude", "Did you mean '--agent'? See"),
+        ("show @lst", "There is no run '@lst'. Did you mean @last?"),
+        ("land", "RUN is missing: the id of a run, or @last"),
     ],
 )
 def test_a_mistake_is_answered_in_one_plain_sentence(

@@ -83,3 +83,17 @@ def _taken(name: str, words: list[str]) -> None:
 def test_a_mistyped_command_names_the_one_that_was_meant(typed: str, meant: str) -> None:
     result = CliRunner().invoke(cli, [typed])
     assert result.exit_code == 2 and f"flyball {meant}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (["help"], ["--help"]),
+        (["help", "run"], ["run", "--help"]),
+        (["help", "task", "add"], ["task", "add", "--help"]),
+        (["version"], ["--version"]),
+    ],
+)
+def test_help_and_version_are_commands_too(words: list[str], same: list[str]) -> None:
+    results = [CliRunner().invoke(cli, w, prog_name="flyball") for w in (words, same)]
+    assert results[0].output == results[1].output and [r.exit_code for r in results] == [0, 0]

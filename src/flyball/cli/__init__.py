@@ -90,7 +90,6 @@ OTHER_NAMES = {
     **dict.fromkeys(("continue", "restart"), "resume"),
     "logs": "log",
     "merge": "land",
-    "help": "--help",
 }
 
 # Commands that speak for a person. They are refused inside an agent's process (HUMAN-4).
@@ -116,6 +115,17 @@ TRUSTED = "trusted"  # the option with which any other command speaks for a pers
 
 
 class Lazy(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`flyball help COMMAND` is `flyball COMMAND --help`, and `flyball version` is `flyball --version`."""
+        match args:
+            case ["help", *words]:
+                args = [*words, "--help"]
+            case ["version"]:
+                args = ["--version"]
+            case _:
+                pass
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -151,6 +161,8 @@ class Lazy(click.Group):
 def _with_person_check(name: str, command: click.Command) -> click.Command:
     """The command, refused inside an agent's process if it speaks for a person.
 
+    Such a command needs to know whose `@last` it is: outside of a repository it takes no run of some other one.
+
     The check comes after the arguments are read: `--help` passes, and a value that looks like it (`--repo -h`)
     does not help to get around it."""
     callback = command.callback
@@ -162,6 +174,11 @@ def _with_person_check(name: str, command: click.Command) -> click.Command:
             from flyball.runtime.app import App
 
             App().require_person(name)
+        named = (str(value) for key, value in options.items() if key in ("run_name", "question"))
+        if name in PERSONAL and any(value.partition(".")[0] == "@last" for value in named) and not _here():
+            raise UserError(
+                f"{Path.cwd()} is not in a git repository. Name the run; `flyball ls` lists them."
+            )
         return callback(*args, **options)
 
     wrapped = copy(command)
@@ -228,16 +245,21 @@ def _system_problem(error: OSError) -> str:
 
 def _usage_problem(error: click.ClickException) -> str:
     """What click complains about, and where the command is explained."""
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        del error.possibilities[1:]  # the nearest one
     message = f"{' '.join(error.format_message().split()).rstrip('. ')}."
     message = message.replace(" , ", ", ").replace("a valid integer range", "a whole number")
-    message = message.replace("a valid integer", "a whole number").replace(
-        "No such command", "There is no command"
-    )
+    message = message.replace("a valid integer", "a whole number")
     message = message.replace("?.", "?").replace("?).", "?)")
     message = re.sub(r"Invalid value for '{.*?}': |(?<=Missing argument) '{.*?}'", "", message)
     if message.startswith("Got unexpected extra argument"):
         message = f"Unexpected {message[15:].rstrip('.')}. Put text with spaces in quotes."
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if context and message.startswith("No such command") and isinstance(context.command, click.Group):
+        typed, names = message.split("'")[1], ", ".join(context.command.list_commands(context))
+        message = f"There is no command '{typed}'. `{context.command_path}` has: {names}."
+    if isinstance(error, click.MissingParameter) and error.param and error.param.name == "run_name":
+        message = "RUN is missing: the id of a run, or @last for the latest of this repository."
     return f"{message} See `{context.command_path} --help`." if context else message
 
 

@@ -6,14 +6,13 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from flyball.agents import process
-from flyball.cli import examples, is_terminal, open_app, repository_of
+from flyball.cli import RUN_OR_LAST, examples, is_terminal, open_app
 from flyball.cli.keys import answer_keys
 from flyball.cli.screen import Screen, closing, open_screen
 from flyball.domain import events as e
@@ -210,21 +209,15 @@ def _show_current_calls(records: Records, screen: Screen) -> None:
         "flyball watch @last --json",
     )
 )
-@click.argument("run_name", metavar="[RUN]", default="")
+@RUN_OR_LAST
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a JSON line.")
 def watch(run_name: str, as_json: bool) -> int:
     """Follow a run until it stops. Ctrl+C leaves the run alone."""
     with open_app() as app:
-        root = root_of(app, app.find(run_name) if run_name else _latest(app))
+        root = root_of(app, app.find(run_name))
         if as_json:
             return run_view.exit_code(watch_json(app, root))
         screen = open_screen()
         run = watch_screen(app, root, screen, stay=is_terminal())
         screen.finish(run, closing(app, run))
         return run_view.exit_code(run)
-
-
-def _latest(app: App) -> str:
-    repo = repository_of(Path.cwd())
-    rows = app.journal.rows(repo=str(repo), parent="", limit=1) if repo else []
-    return rows[0].run if rows else app.find("@last")

@@ -29,7 +29,7 @@ from flyball.cli import (
 )
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.runtime.listing import is_cost_known, row_facts, status_of, task_of, tone_of
+from flyball.runtime.listing import STATUSES, is_cost_known, row_facts, status_of, task_of, tone_of
 from flyball.views.text import clock, columns, cost, day_and_clock, fields, first_line
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from flyball.views.task_record import TaskEvents
 
 HEADERS = ("RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK")
-OPTIONAL = ("MACHINE", "TURNS", "COST")  # left out, in this order, on a narrow terminal
+OPTIONAL = ("MACHINE", "TURNS", "COST", "STATE")  # left out, in this order, on a narrow terminal
 TASK_WIDTH = 24
 LIST_LIMIT = 100
 
@@ -59,8 +59,20 @@ LIST_LIMIT = 100
 )
 @click.option("--all", "everywhere", is_flag=True, help="List the runs of all repositories.")
 @click.option("--children", is_flag=True, help="Include child runs.")
-@click.option("--status", default=None, metavar="STATUS", help="running, waiting, paused, blocked or ended.")
-@click.option("--limit", default=LIST_LIMIT, show_default=True, metavar="N", help="The number of runs.")
+@click.option(
+    "--status",
+    type=click.Choice(STATUSES),
+    metavar="STATUS",
+    help="running, waiting, paused, blocked or ended.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LIST_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="The number of runs.",
+)
 @JSON
 def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json: bool) -> None:
     """List the runs of this repository, newest first."""
@@ -71,28 +83,45 @@ def ls(everywhere: bool, children: bool, status: str | None, limit: int, as_json
         )
         if as_json:
             print_json([row_facts(records, row) for row in rows])
-        elif not rows:
+        elif rows:
+            _print_rows(records, rows, with_repository=repo is None)
+        elif status:
+            say(f"No runs{f' in {repo}' if repo else ''} have the status '{status}'.")
+        else:
             where = f" in {repo}" if repo else ""
             say(f'No runs{where} yet. Start one with: flyball run "Fix the failing test"')
-        else:
-            _print_rows(records, rows)
 
 
-def _print_rows(records: Records, rows: list[Row]) -> None:
+def _print_rows(records: Records, rows: list[Row], with_repository: bool) -> None:
     now = time.time_ns() // 1000
     width = columns_of_terminal() if is_terminal() else 0
-    cells = [_cells(records, row, now) for row in rows]
-    lines = _fitting(cells, width)
+    names = _short({row.repo for row in rows})
+    cells = [_cells(records, row, now) | {"REPOSITORY": names[row.repo]} for row in rows]
+    lines = _fitting([*HEADERS[:1], *(["REPOSITORY"] if with_repository else []), *HEADERS[1:]], cells, width)
     for number, line in enumerate(lines):
         clipped = line if not width or len(line) <= width else line[: width - 1] + "…"
         click.echo(click.style(clipped, dim=True) if number == 0 else _coloured(clipped, rows[number - 1]))
 
 
-def _fitting(cells: list[dict[str, str]], width: int) -> list[str]:
+def _short(folders: set[str]) -> dict[str, str]:
+    """Each folder by its name, with as many of those above as tell it from the others."""
+
+    def end(folder: str, count: int) -> str:
+        return "/".join(Path(folder).parts[-count:])
+
+    def alone(folder: str, count: int) -> bool:
+        return all(end(other, count) != end(folder, count) for other in folders - {folder})
+
+    most = max((len(Path(folder).parts) for folder in folders), default=1)
+    counts = {f: next((n for n in range(1, most) if alone(f, n)), most) for f in folders}
+    return {folder: end(folder, count) for folder, count in counts.items()}
+
+
+def _fitting(wanted: list[str], cells: list[dict[str, str]], width: int) -> list[str]:
     """The table, without the columns that a narrow terminal has no room for."""
     lines: list[str] = []
     for count in range(len(OPTIONAL) + 1):
-        headers = [header for header in HEADERS if header not in OPTIONAL[:count]]
+        headers = [header for header in wanted if header not in OPTIONAL[:count]]
         lines = columns(headers, [[row[header] for header in headers] for row in cells])
         if not width or lines[0].index("TASK") + TASK_WIDTH <= width:
             break

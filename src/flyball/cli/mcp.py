@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from flyball.agents.mcp.protocol import Tool, ToolResult, answer
 from flyball.cli import REPO, examples, require_repository
+from flyball.runtime.listing import STATUSES
 
 LINE_MOST = 1 << 20
 WITHIN_S = 120
 WORDS = {"type": "string"}
 RUN_NAME = {"run": {**WORDS, "description": "The run's id, a unique prefix of it, or @last."}}
-STATUSES = ("running", "waiting", "paused", "blocked", "ended")
 
 
 class Command(Struct, frozen=True):

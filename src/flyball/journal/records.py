@@ -297,7 +297,7 @@ class Records:
     # ---- runs by name ----
 
     def find(self, name: str) -> str:
-        """A run by its id, a unique prefix, or @last (of this repository if it has a run, else of all)."""
+        """A run by its id, a unique prefix, or @last (of this repository; outside of any, of all)."""
         if name == "@last":
             return self._last()
         name = whole(name)  # a terminal may send any bytes
@@ -310,15 +310,20 @@ class Records:
                 "`flyball verify FILE` still checks a certificate that you exported."
             )
         if not matches:
-            raise NotFound(f"There is no run '{name}'. `flyball ls` lists the runs.")
+            hint = "Did you mean @last?" if name.startswith("@") else "`flyball ls` lists the runs."
+            raise NotFound(f"There is no run '{name}'. {hint}")
         raise NotFound(
             f"'{name}' matches {len(matches)} runs: {', '.join(matches[:5])}. Give more of the id."
         )
 
     def _last(self) -> str:
         here = self.here()
-        rows = self.journal.rows(repo=here, parent="", limit=1) if here else []
-        rows = rows or self.journal.rows(parent="", limit=1)
+        rows = self.journal.rows(repo=here or None, parent="", limit=1)
+        if not rows and here:
+            raise NotFound(
+                "No runs in this repository yet. Start one with `flyball run TASK`, or name a run: `flyball ls --all` "
+                "lists those of all repositories."
+            )
         if not rows:
             raise NotFound("There are no runs yet. Start one with `flyball run TASK`.")
         return rows[0].run

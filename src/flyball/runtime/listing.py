@@ -10,6 +10,8 @@ from flyball.journal import Row
 from flyball.journal.records import Records
 from flyball.views.text import cost, is_free, iso
 
+STATUSES = ("running", "waiting", "paused", "blocked", "ended")
+
 
 def row_facts(records: Records, row: Row) -> dict[str, Any]:
     return {

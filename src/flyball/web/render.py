@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flyball.domain.settings import rough
+from flyball.runtime.listing import STATUSES
 from flyball.runtime.questions import NEEDS_TEXT, WITHOUT_TEXT
 from flyball.views.run_view import Line
 from flyball.views.text import clock, plural
 from flyball.web.markup import Html, joined, link, pairs, tag
 
 NAVIGATION = (("", "Overview"), ("inbox", "Inbox"), ("runs", "Runs"))
-STATUSES = ("running", "waiting", "paused", "blocked", "ended")
 LINES_MOST = 4_000  # of a change on its own page
 LINES_SHOWN = 60  # … with a question; the rest of it is one click away
 FIRST = ("approve", "go-on", "raise", "proceed", "answer")  # the answer that stands out: the first of these
