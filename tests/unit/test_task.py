@@ -162,6 +162,13 @@ def test_the_states_of_a_ticket(name: str) -> None:
     check(STATES[name], "task")
 
 
+def test_a_person_who_must_decide_is_given_the_last_failure() -> None:
+    case = Case(f"{TO_PLANNING} validated {CTO} {HUMAN}", "wait.escalation", {"validated": [broken] * 3})
+    (asked,) = check(case, "task").of(e.Stopped)
+    assert asked.question is not None and asked.question.text.count("not so") == 1
+    assert asked.stop.detail == "not so"
+
+
 def test_two_attempts_of_the_cto_are_allowed_where_no_limit_is_set() -> None:
     table = {**shipped("task").table, "most": {"failures": 3}}
     case = STATES["two attempts in a life"]

@@ -281,12 +281,15 @@ def _question(run: Run, now: int) -> Events:
     if run.machine.supervises:
         cause, text = standing.question(run)
         return ask(events, cause, "escalation", text, status="waiting")
-    cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=error)
+    last = run.path.failure
+    detail = error or last
+    cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=detail)
     failures = [(state, count) for state, count in run.path.failures.items() if count > 1]
     failed = "".join(f" '{state}' failed {count} times." for state, count in failures)
     about = f" about '{run.path.origin}'" if run.path.origin else f" in '{run.state}'"
-    last = f" Last error: {error[-300:]}" if error else ""
-    text = f"The run needs your decision{about}.{failed}{last} How should it continue?"
+    said = f" Last failure: {last[-500:].rstrip('.')}." if last else ""
+    said += f" Last error: {error[-300:]}" if error and error not in last else ""
+    text = f"The run needs your decision{about}.{failed}{said} How should it continue?"
     return ask(events, cause, "escalation", text)
 
 

@@ -221,7 +221,8 @@ def most_interventions(run: Run) -> int:
 
 
 def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
-    path = replace(run.path, failures={**run.path.failures, event.state: event.count})
+    failures = {**run.path.failures, event.state: event.count}
+    path = replace(run.path, failures=failures, failure=event.reason)
     return replace(noted(run, event.reason), at=event.at, path=path)
 
 

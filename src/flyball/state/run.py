@@ -115,6 +115,7 @@ class Path(Part, frozen=True, kw_only=True):
     answered_by: str = ""
     entries: dict[str, int] = {}  # to each state, in this iteration
     failures: dict[str, int] = {}  # in each state, since it was left forwards
+    failure: str = ""  # the last one, in words
     interventions: int = 0  # of the CTO
     alerted: int = 0  # the last alert about the time in this state, in percent (TASK-6)
     child_stop: e.Stop | None = None  # why the last child failed

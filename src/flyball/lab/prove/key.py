@@ -20,7 +20,7 @@ from flyball.state.run import GUARDED, AnyStep, Follow, Halt, Part, Plan, Restor
 
 UNREAD = (  # what no decision reads
     *("id", "machine", "settings", "began", "at", "entered_at", "acts", "questions", "child"),
-    *("path.previous", "path.answered_by", "progress.error_text", "tries.reason"),
+    *("path.previous", "path.answered_by", "path.failure", "progress.error_text", "tries.reason"),
     *("checkout.sandbox", "checkout.base_tree", "checkout.changed", "checkout.lines", "checkout.excused"),
     *(
         "checkout.excused_lines",
