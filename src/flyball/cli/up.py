@@ -16,12 +16,13 @@ from flyball.cli.drive import Session
 from flyball.cli.screen import open_screen
 from flyball.errors import UserError
 from flyball.journal.database import alive
+from flyball.runtime.app import App
 from flyball.runtime.backlog import mailbox
 from flyball.runtime.start import RunRequest
 from flyball.system.lanes import OBJECTIVE, Lanes
 from flyball.views.text import plural
 
-STOPS_WITHIN_S = 60
+STARTS_WITHIN_S = 60
 
 
 @click.command(
@@ -102,13 +103,20 @@ def _detach(request: RunRequest) -> int:
         )
         os.close(out)
         begun = time.monotonic()
-        while child.poll() is None and time.monotonic() - begun < STOPS_WITHIN_S:
-            if alive(app.state_dir, app.journal.holder(mailbox(root))):
+        while child.poll() is None and time.monotonic() - begun < STARTS_WITHIN_S:
+            if _works(app, root, child.pid):
                 say(f"Running in the background (log: {log}). `flyball down` stops it.")
                 return 0
             time.sleep(0.05)
         last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
         raise UserError(f"It did not start: {last[0].removeprefix('flyball: ') if last else log}")
+
+
+def _works(app: App, root: Path, pid: int) -> bool:
+    """Whether this process has begun to drive a lane: it has done everything that can fail at its start."""
+    lanes = [row for row in app.journal.rows(repo=str(root), machine="cto") if row.status != "ended"]
+    drivers = [app.journal.holder(lane.run) for lane in lanes]
+    return any(name.startswith(f"{pid}-") and alive(app.state_dir, name) for name in drivers)
 
 
 def _words(request: RunRequest) -> list[str]:

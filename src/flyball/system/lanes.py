@@ -73,6 +73,7 @@ class Lanes:
             ) from None
         make_out_folder(str(self.repo.root))  # before the first event: who listens to a run is settled there
         _, _, _, self.settings = resolve(self.app, self.request, standing=True)
+        self._open_sources()
         for row in self.app.journal.rows(repo=str(self.repo.root), machine="cto"):
             if row.status == "ended":
                 self.earlier |= self.app.read(row.run).plan.outcomes
@@ -83,7 +84,6 @@ class Lanes:
         self.supervisor.adopt_abandoned()
         if not self.lanes:
             self._new_lane()
-        self._open_sources()
 
     def _open_sources(self) -> None:
         settings = self.settings
