@@ -139,7 +139,7 @@ def test_tasks_are_listed_over_http_for_who_has_the_secret(yard: Yard, hook: Web
     assert code == 200 and [row["text"] for row in facts["waiting"]] == ["Mend add()"]
     assert send(f"{url}?state=completed", None, Authorization=f"Bearer {WORD}") == (
         200,
-        {"waiting": [], "tasks": []},
+        {"waiting": [], "active": [], "tasks": []},
     )
     assert send(url, None, Authorization="Bearer x")[0] == send(f"{url}/T1", None)[0] == 401
     agent = yard.script(validator=[{"say": "OUTCOME: approved"}], repeat="none")
@@ -148,7 +148,8 @@ def test_tasks_are_listed_over_http_for_who_has_the_secret(yard: Yard, hook: Web
     code, facts = send(f"{url}/{run['run']}", None, Authorization=f"Bearer {WORD}")
     assert code == 200 and facts["runs"][0]["stateHistory"][0]["toState"] == "assigned"
     assert send(f"{url}/T99", None, Authorization=f"Bearer {WORD}")[0] == 404
-    assert send(f"{url}?order=1", None, Authorization=f"Bearer {WORD}")[0] == 400
+    for wrong in ("order=1", "state=nonsense"):
+        assert send(f"{url}?{wrong}", None, Authorization=f"Bearer {WORD}")[0] == 400
     assert send(f"http://{hook.address}/", None)[0] == 404
 
 

@@ -7,11 +7,14 @@ import hashlib
 import json
 import resource
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from tests.e2e.helpers import FIXED, QUICK_PROOF, Yard
@@ -19,6 +22,7 @@ from tests.e2e.helpers import FIXED, QUICK_PROOF, Yard
 from flyball.journal import Row
 from flyball.journal.records import load
 from flyball.journal.sqlite import SqliteJournal
+from flyball.system.webhook import SECRET
 
 DONE = {"finish": {"indicators": ["task complete", "all tests passing"]}}
 MEND = {"write": {"calc.py": FIXED}, **DONE}
@@ -130,8 +134,21 @@ def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> N
     (asking,) = (row for row in rows(yard, machine="cto") if row.question)
     inbox = yard.flyball("inbox").stdout
     assert "Change the dependencies" in inbox and "T2" in inbox and "1. Do it (calc.py)" in inbox
+    (taken,) = json.loads(yard.flyball("task", "ls", "--json").stdout)["active"]
+    assert {**taken, "runs": []} == json.loads(yard.flyball("task", "show", risky, "--json").stdout)
+    assert [taken[key] for key in ("task", "run", "state", "question")] == [
+        risky,
+        asking.run,
+        "WAITING_FOR_HUMAN",
+        asking.question,
+    ]
+    assert [risky, asking.run] in [
+        line.split()[:2] for line in yard.flyball("task", "ls").stdout.splitlines()
+    ]
+    assert f"`flyball answer {asking.question} drop`" in yard.flyball("task", "cancel", risky).stderr
     assert yard.flyball("answer", asking.question, "drop").returncode == 0
     wait(process, lambda: outcomes(yard).get(risky) == "dropped")
+    assert f"{risky} has ended (dropped)" in yard.flyball("task", "edit", risky, "--priority", "1").stderr
     (mended,) = rows(yard, machine="task")
     told = yard.flyball("land", mended.run)
     assert (told.returncode, (yard.repo / "calc.py").read_text()) == (0, FIXED), told.stderr
@@ -185,7 +202,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     (task,), (lane,) = rows(yard, machine="task"), rows(yard, machine="cto")
     shown = json.loads(yard.flyball("task", "show", first, "--json").stdout)
     assert (shown["state"], [run["run"] for run in shown["runs"]]) == ("done", [task.run])
-    assert f"has started as run {task.run}" in yard.flyball("task", "cancel", first).stderr
+    assert f"{first} has ended (done)" in yard.flyball("task", "cancel", first).stderr
     assert "Nothing to resume" in yard.flyball("resume").stdout, "a lane is continued by `up`"
     assert "Continue with `flyball up`" in yard.flyball("resume", lane.run).stderr
 
@@ -317,16 +334,44 @@ def test_a_task_that_waits_for_a_cancelled_one_is_named_and_can_be_changed(yard:
 
 
 def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:
-    """CTO-6: of the item that was done, in the commit that does it; other items stay as they are."""
+    """CTO-6: of the item that was done, in the commit that does it; other items stay as they are, and none is imported
+    twice."""
     text = "# Todo\n\n- [ ] Make add() add\n- [ ] Deploy to production\n"
     yard.make({"TODO.md": text})
-    assert yard.flyball("task", "import", "TODO.md").returncode == 0
-    process = up(yard, "run.commit=merge", planner=[plan("One")], worker=[MEND])
-    wait(process, lambda: "done" in outcomes(yard).values())
+
+    def added() -> str:
+        return yard.flyball("task", "import", "TODO.md").stdout.partition(" added")[0]
+
+    assert added() == "2 tasks"
+    process = up(yard, planner=[plan("One")], worker=[MEND])
+    wait(process, lambda: any(row.question for row in rows(yard, machine="cto")))
+    assert added() == "0 tasks", "one is done and has not landed, the other waits for a person"
     stop(process)
+    (done,) = rows(yard, machine="task")
+    assert yard.flyball("land", done.run).returncode == 0
     assert yard.git("show", "main:TODO.md") == text.replace("[ ] Make", "[x] Make").strip()
     last = [yard.git("log", "-1", "--format=%h", "main", "--", name) for name in ("TODO.md", "calc.py")]
     assert last[0] == last[1], "one commit has both"
+    (yard.repo / "TODO.md").write_text(text)
+    assert added() == "1 task", "somebody wants it again"
+
+
+def test_in_the_background_it_runs_or_says_why_not(yard: Yard) -> None:
+    agent = yard.script(planner=[{"say": "x"}])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yard.env[SECRET] = "a secret of some length"
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ("up", "--detach", "--agent", agent, "--set", f"up.webhook={address}")
+        failed = yard.flyball(*words)
+        assert failed.returncode == 2 and f"up.webhook: {address} cannot be used" in failed.stderr
+    assert yard.flyball(*words).returncode == 0
+    with pytest.raises(HTTPError, match="401"):  # it listens
+        urllib.request.urlopen(f"http://{address}/tasks", timeout=10)
+    again = yard.flyball(*words)
+    assert again.returncode == 2 and "is already running" in again.stderr
+    assert yard.flyball("down").returncode == 0
 
 
 def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:

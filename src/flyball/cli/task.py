@@ -28,9 +28,7 @@ from flyball.config.plugins import SOURCES, made
 from flyball.domain.results import KINDS, ORDINARY, URGENT, Trigger
 from flyball.domain.settings import rough
 from flyball.errors import UserError
-from flyball.journal import Row
 from flyball.journal.database import alive
-from flyball.machines import shipped
 from flyball.reading.checklist import items, unreadable
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Ticket, circle, mailbox
@@ -69,16 +67,26 @@ def task() -> None:
 
 def _require(app: App, root: Path, name: str) -> Ticket:
     """A task that waits."""
-    tickets = app.backlog(root)
-    ticket = tickets.get(name)
-    if ticket is None:
-        runs = tasks.runs_of(app, root, name)
-        if runs:
-            raise UserError(
-                f"{name} has started as run {runs[-1].run}. `flyball cancel {runs[-1].run}` ends it."
-            )
-        raise UserError(f"No task '{name}' is waiting. `flyball task ls` lists all tasks.")
-    return ticket
+    ticket = app.backlog(root).get(name)
+    if ticket is not None:
+        return ticket
+    taken = next((one for one in tasks.active(app, root) if one.id == name), None)
+    runs, became = tasks.runs_of(app, root, name), tasks.started(app, root).get(name, "")
+    if taken is not None:
+        ask = taken.lane.question if not taken.interrupted else ""
+        then = (
+            f"`flyball answer {ask} drop` gives it up."
+            if ask
+            else f"`flyball pause {taken.lane.run}` stops it and asks you."
+        )
+        raise UserError(f"Run {taken.lane.run} works on {name} already. {then}")
+    if runs and runs[-1].status != "ended":
+        raise UserError(f"{name} has started as run {runs[-1].run}. `flyball cancel {runs[-1].run}` ends it.")
+    if became or runs:
+        raise UserError(
+            f"{name} has ended ({became or runs[-1].end}). Add a new task with `flyball task add`."
+        )
+    raise UserError(f"No task '{name}' is waiting. `flyball task ls` lists all tasks.")
 
 
 def _check_after(app: App, root: Path, name: str, after: tuple[str, ...]) -> None:
@@ -161,8 +169,9 @@ def import_(source: str, label: str, repo: Path, as_json: bool) -> None:
     with open_app() as app:
         app.require_person("task import")
         triggers = _tasks_of(app, root, source, label)
-        texts = {one.trigger.text for one in app.backlog(root).tickets} | {*tasks.started(app, root)}
-        new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & texts]
+        names = {*tasks.started(app, root)} | {one.id for one in app.backlog(root).tickets}
+        there = tasks.imported_texts(app, root) | names
+        new = [trigger for trigger in triggers if not {trigger.text, trigger.ticket} & there]
         names = [app.leave(root, trigger, getpass.getuser()) for trigger in new]
         old = len(triggers) - len(new)
         again = f" {old} {'was' if old == 1 else 'were'} there already." if old else ""
@@ -254,34 +263,28 @@ def ls(
 ) -> None:
     """List waiting and started tasks."""
     root = require_repository(repo)
-    if state is not None and state not in (states := shipped("task").states):
-        raise UserError(f"'{state}' is not a state of a task. States: {', '.join(states)}.")
+    if state is not None and (wrong := tasks.state_fault(state)):
+        raise UserError(wrong)
     narrowed = any((state, stuck, escalated, failing, cto))
     state = "human_escalation" if escalated else "cto_intervention" if cto else state
     with open_app() as app:
-        rows, waits = tasks.listing(app, root, state, stuck, failing)
+        found = tasks.listing(app, root, state, stuck, failing)
         if as_json:
-            print_json(
-                {
-                    "waiting": [tasks.facts_of_ticket(one) for one in waits],
-                    "tasks": [tasks.facts_of_task(row) for row in rows],
-                }
-            )
-            return
-        if narrowed and not waits and not rows:
+            print_json(found.facts)
+        elif narrowed and not found:
             say("No task is like that. `flyball task ls` lists all tasks.")
         else:
-            _print_tasks(waits, rows, app.backlog(root).held, app.clock.now())
+            _print_tasks(found, app.backlog(root).held, app.clock.now())
 
 
-def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: int) -> None:
+def _print_tasks(found: tasks.Listing, held: bool, now: int) -> None:
     if held:
         say("On hold: no task starts until `flyball release`.")
-    if not waits and not rows:
+    if not found:
         say('No tasks. Add one with `flyball task add "Describe the task"`.')
         return
     lines = [("TASK", "RUN", "STATE", "SINCE", "WHAT")]
-    for one in waits:
+    for one in found.waiting:
         note = (
             "later"
             if one.trigger.later
@@ -291,7 +294,10 @@ def _print_tasks(waits: tuple[Ticket, ...], rows: list[Row], held: bool, now: in
         )
         what = one_line(one.trigger.text, 80) + (f" ({note})" if note else "")
         lines.append((one.id, "", "waiting", rough(now - one.at), what))
-    for row in rows:
+    for one in found.active:
+        what = first_line(one.trigger.text, 80)
+        lines.append((one.id, one.lane.run, one.state, rough(now - one.lane.entered_at), what))
+    for row in found.started:
         state = row.state if row.status != "ended" else row.end
         what = first_line(row.task, 80)
         lines.append((row.ticket, row.run, state, rough(now - row.entered_at), what))
@@ -309,7 +315,9 @@ def show(name: str, repo: Path, as_json: bool) -> None:
         became, rows = tasks.started(app, root).get(name), tasks.runs_of(app, root, name)
         if became or rows:
             runs = [tasks.facts_of_task(row) for row in rows]
-            facts = {"task": name, "state": became or "active", "runs": runs}
+            taken = next((one for one in tasks.active(app, root) if one.id == name), None)
+            about = tasks.facts_of_active(taken) if taken else {"task": name, "state": became or "active"}
+            facts = {**about, "runs": runs}
         else:
             facts = tasks.facts_of_ticket(_require(app, root, name))
         if as_json:
@@ -321,7 +329,7 @@ def show(name: str, repo: Path, as_json: bool) -> None:
 
 def _shown(facts: dict[str, Any]) -> list[tuple[str, str]]:
     runs = cast("list[dict[str, Any]]", facts.pop("runs", []))
-    rows = [(key, _plain(value)) for key, value in facts.items() if value not in ([], False)]
+    rows = [(key, _plain(value)) for key, value in facts.items() if value not in ([], False, "")]
     for number, one in enumerate(runs):
         what = first_line(one["text"], 80)
         text = f"{one['run']}  {one['state']}, {one['end'] or one['status']}: {what}"

@@ -3,15 +3,21 @@ query."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from flyball.domain import events as e
+from flyball.domain.results import Trigger
 from flyball.journal import Row
+from flyball.machines import shipped
 from flyball.runtime.app import App
 from flyball.runtime.backlog import Ticket
 from flyball.views.task_record import record
 from flyball.views.text import iso
+from flyball.workspace import inspect_repo
 
 MACHINE = "task"
 SHOWN = 200
@@ -66,10 +72,48 @@ def task_history(app: App, run: str) -> list[dict[str, Any]]:
     ]
 
 
+def state_fault(state: str) -> str:
+    """Why no task can be in this state; "" if one can."""
+    states = shipped(MACHINE).states
+    return "" if state in states else f"'{state}' is not a state of a task. States: {', '.join(states)}."
+
+
+class Active(Struct, frozen=True):
+    """A task that a lane has taken and that no run carries out now: it is planned, waits for a person, or makes way."""
+
+    id: str
+    trigger: Trigger
+    lane: Row
+    interrupted: bool
+
+    @property
+    def state(self) -> str:
+        return "interrupted" if self.interrupted else self.lane.state
+
+
+class Listing(Struct, frozen=True):
+    """Tasks, by how far they are."""
+
+    waiting: tuple[Ticket, ...]
+    active: tuple[Active, ...]
+    started: tuple[Row, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.waiting or self.active or self.started)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "waiting": [*map(facts_of_ticket, self.waiting)],
+            "active": [*map(facts_of_active, self.active)],
+            "tasks": [*map(facts_of_task, self.started)],
+        }
+
+
 def listing(
     app: App, repo: Path, state: str | None = None, stuck: bool = False, failing: bool = False
-) -> tuple[list[Row], tuple[Ticket, ...]]:
-    """The tasks that fit everything asked, and those that still wait in the backlog."""
+) -> Listing:
+    """The tasks that fit everything asked. What waits in the backlog is pending; what a lane has taken has no state."""
     late = app.clock.now() if stuck else None
     rows = app.journal.rows(
         repo=str(repo),
@@ -79,8 +123,40 @@ def listing(
         failures=FAILING if failing else None,
         limit=SHOWN,
     )
-    waits = app.backlog(repo).tickets if state in (None, "pending") and not (stuck or failing) else ()
-    return rows, waits
+    narrowed = stuck or failing
+    waits = app.backlog(repo).tickets if state in (None, "pending") and not narrowed else ()
+    taken = () if narrowed or state else tuple(active(app, repo))
+    return Listing(waits, taken, tuple(rows))
+
+
+def active(app: App, repo: Path) -> Iterator[Active]:
+    for lane in app.journal.rows(repo=str(repo), machine="cto"):
+        if lane.status == "ended":
+            continue
+        plan = app.read(lane.run).plan
+        for one in (plan, *plan.waiting):
+            ticket = one.trigger.ticket if one.trigger else ""
+            if one.trigger and all(row.status == "ended" for row in runs_of(app, repo, ticket)):
+                yield Active(ticket, one.trigger, lane, one is not plan)
+
+
+def imported_texts(app: App, repo: Path) -> set[str]:
+    """The texts of tasks that an import does not add again: they wait, are worked on, or are done. An item of a
+    check-list that is open although its result has landed is to be done again."""
+    texts, git = {one.trigger.text for one in app.backlog(repo).tickets}, inspect_repo(repo).git
+    for row in app.journal.rows(repo=str(repo), machine="cto"):
+        events = [e.decode(entry.body) for entry in app.journal.read(row.run)]
+        given = {one.trigger.ticket: one.trigger for one in events if isinstance(one, e.Triggered)}
+        plan = app.read(row.run).plan
+        at_work = {one.trigger.ticket for one in (plan, *plan.waiting) if one.trigger}
+        for ticket, trigger in given.items():
+            done, _, commit = plan.outcomes.get(ticket, "").partition(" ")
+            if ticket not in at_work and done != "done":
+                continue
+            asked = commit and trigger.tick and ticket not in at_work
+            if not asked or git.ask("merge-base", "--is-ancestor", commit, "HEAD", ok=(0, 1, 128)).code:
+                texts.add(trigger.text)
+    return texts
 
 
 def facts_of_ticket(one: Ticket) -> dict[str, Any]:
@@ -93,6 +169,17 @@ def facts_of_ticket(one: Ticket) -> dict[str, Any]:
         "after": list(trigger.after),
         "later": trigger.later,
         "added": iso(one.at),
+    }
+
+
+def facts_of_active(one: Active) -> dict[str, Any]:
+    return {
+        "task": one.id,
+        "run": one.lane.run,
+        "state": one.state,
+        "text": one.trigger.text,
+        "priority": one.trigger.priority,
+        "question": "" if one.interrupted else one.lane.question,
     }
 
 

@@ -114,14 +114,14 @@ class Webhook:
         fields = {key: values[-1] for key, values in parse_qs(query).items()}
         if set(fields) - {"state", "stuck", "failing"}:
             raise Refused(400, "Use state=NAME, stuck=1 or failing=1.")
+        if "state" in fields and (wrong := tasks.state_fault(fields["state"])):
+            raise Refused(400, wrong)
         app = App(self.env)
         try:
-            rows, waits = tasks.listing(
-                app, self.repo, fields.get("state"), "stuck" in fields, "failing" in fields
-            )
+            stuck, failing = "stuck" in fields, "failing" in fields
+            return tasks.listing(app, self.repo, fields.get("state"), stuck, failing).facts
         finally:
             app.close()
-        return {"waiting": [*map(tasks.facts_of_ticket, waits)], "tasks": [*map(tasks.facts_of_task, rows)]}
 
     def _task(self, name: str) -> dict[str, Any]:
         app = App(self.env)
