@@ -133,6 +133,8 @@ class Forge(Struct, frozen=True):
 
     def _refusal(self, problem: urllib.error.HTTPError, what: str) -> ForgeError:
         says = SAYS.get(problem.code, "it has a problem of its own. Try again later")
+        if problem.code == 401 and not self.token:
+            says = "it needs a token. Set GITHUB_TOKEN, or log in with `gh auth login`"
         if problem.code == 422:
             says = f"it does not accept this: {_details(problem)}"
         text = f"GitHub answered {problem.code} for {what} of {self.slug}: {says}."

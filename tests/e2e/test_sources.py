@@ -20,6 +20,7 @@ from tests.e2e.helpers import Yard
 from flyball.errors import UserError
 from flyball.runtime.app import App
 from flyball.system import tasks
+from flyball.system.forge_watch import ForgeQuery, look
 from flyball.system.task_sources import open_issues
 from flyball.system.webhook import SECRET, Webhook
 
@@ -189,6 +190,12 @@ def test_a_failed_poll_is_never_no_work(forge: Forge, fails: int | str) -> None:
         open_issues("ann/calc", "flyball", {"GITHUB_API_URL": forge.url})
     assert isinstance(fails, str) or str(fails) in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+def test_issues_count_although_pull_requests_cannot_be_read(forge: Forge) -> None:
+    forge.issues, forge.refuses = [issue(7)], {"GET pulls": 403}
+    state = look(ForgeQuery("ann/calc", "flyball", "ann/calc"), {"GITHUB_API_URL": forge.url})
+    assert [one.ticket for one in state.tasks or ()] == ["GH7"] and "403" in state.problem
 
 
 def test_a_forge_cannot_lead_the_token_elsewhere(forge: Forge) -> None:

@@ -77,7 +77,9 @@ def issue_of(one: Ticket, slug: str) -> int:
 
 
 def look(query: ForgeQuery, env: Mapping[str, str], before: ForgeState = NOTHING) -> ForgeState:
-    """Everything that is wanted. What cannot be read now is as it was, with the reason."""
+    """Everything that is wanted. What cannot be read now is as it was, with the reason; issues that were read count even
+    if the token may not see pull requests."""
+    tasks = None
     try:
         tasks = tuple(open_issues(query.issues, query.label, env)) if query.issues else None
         if not query.pulls:
@@ -86,7 +88,7 @@ def look(query: ForgeQuery, env: Mapping[str, str], before: ForgeState = NOTHING
         states = {number: forge.state_of(number) for number in sorted(query.numbers)}
         return ForgeState(tasks, tuple(_proposed(forge)), states)
     except UserError as problem:
-        return replace(before, tasks=None, problem=str(problem))
+        return replace(before, tasks=tasks, problem=str(problem))
 
 
 def _proposed(forge: Forge) -> Iterator[OpenProposal]:
