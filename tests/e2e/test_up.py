@@ -194,6 +194,8 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     wait(process, lambda: rows(yard, machine="loop"))
     process.kill()
     process.communicate()
+    lines = json.loads(yard.flyball("doctor", "--json").stdout)
+    assert [line["cure"] for line in lines if line["topic"] == "runs"] == [f"flyball up --repo {yard.repo}"]
     again = up(yard, planner=[plan("Mend")], worker=[{"sleep_s": 1, **MEND}])
     wait(again, lambda: outcomes(yard).get(first) == "done")
     second = yard.flyball("up", "--agent", "mechanic")

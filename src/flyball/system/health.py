@@ -168,7 +168,8 @@ def _runs(app: App) -> Iterator[Line]:
         return
     rows = [row for row in app.journal.rows(status="running", parent="") if not app.driven(row.run)]
     for row in rows:
-        yield Line("runs", "warn", f"run {row.run} has no process", f"flyball resume {row.run}")
+        cure = f"flyball up --repo {row.repo}" if row.machine == "cto" else f"flyball resume {row.run}"
+        yield Line("runs", "warn", f"run {row.run} has no process", cure)
     dead = dead_locks(app)
     if dead:
         yield Line(
