@@ -14,7 +14,7 @@ import click
 
 from flyball.cli import SECTIONS, cli
 from flyball.config.schema import documentation
-from flyball.domain.results import BROKEN, CODES, GUARDED, NOT_EMITTED, PLACED
+from flyball.domain.results import BROKEN, CODES, GUARDED, PLACED
 from flyball.views.reasons import AFTER_FAILURE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +38,6 @@ TO_DO = {
     "limit.turns": "`flyball retry RUN --set limits.turns=N` (or `limits.STATE`, which `flyball why` names)",
     "limit.budget_usd": "answer `raise`, or cancel",
     "limit.budget_tokens": "answer `raise`, or cancel",
-    "wait.trigger": "–",
     "wait.infrastructure": "fix what it names, then `flyball answer RUN go-on`",
     "wait.auth": "log in with the agent's own program, then `flyball answer RUN go-on`",
     "wait.billing": "add credit, then `flyball answer RUN go-on`",
@@ -60,10 +59,9 @@ def stops() -> str:
     families = {"blocked.guard.RULE": GUARDED, "blocked.table.OUTCOME": PLACED, "error.WHAT": BROKEN}
     rows: list[str] = []
     for name, code in {**CODES, **families}.items():
-        meaning = f"{code.says} (not emitted yet)" if name in NOT_EMITTED else code.says
         limit, to_do = _limit(name), TO_DO.get(name, "")
         to_do = to_do or (f"`flyball retry RUN --set {limit}`" if limit else OTHERWISE[code.status])
-        rows.append(f"| `{name}` | {code.status} | {code.exit} | {meaning} | {to_do} | {code.alo or '–'} |")
+        rows.append(f"| `{name}` | {code.status} | {code.exit} | {code.says} | {to_do} | {code.alo or '–'} |")
     head = ["| code | status | exit | meaning | what to do | ALO code |", "|---|---|---|---|---|---|"]
     return "\n".join([*head, *rows])
 

@@ -84,9 +84,9 @@ def test_an_error_before_the_first_turn_exits_2(code: str) -> None:
     assert run_view.exit_code(stopped(code, "ended")) == 2
 
 
-def test_there_is_no_code_beside_the_table_but_the_trigger_of_up() -> None:
+def test_there_is_no_code_beside_the_table() -> None:
     known = {code for code in TABLE if not code.startswith(("error.", "blocked.guard."))}
-    assert set(CODES) - known == {"wait.trigger"}
+    assert set(CODES) == known
 
 
 def test_an_unknown_code_is_an_error() -> None:

@@ -393,7 +393,6 @@ CODES: dict[str, Code] = {
     "wait.escalation": Code("waiting", 3, "a person must decide"),
     "wait.check_in": Code("waiting", 3, "a long time without a milestone"),
     "wait.rate_limit": Code("waiting", 3, "the agent reached a rate limit"),
-    "wait.trigger": Code("waiting", 3, "it waits for a trigger"),
     "wait.breakpoint": Code("paused", 3, "a breakpoint is set here"),
     "wait.paused": Code("paused", 3, "a person paused it"),
     "wait.take_over": Code("paused", 3, "a person works in its checkout"),
@@ -402,8 +401,6 @@ CODES: dict[str, Code] = {
     ),
     "interrupted": Code("paused", 130, "Ctrl+C"),
 }
-# Reserved for rules of `cto` and `up` that do not exist yet: no run stops with these.
-NOT_EMITTED = ("wait.trigger",)
 GUARDED = Code("blocked", 4, "the guard refused the change", "ALO_GUARD_BLOCKED")
 PLACED = Code("blocked", 4, "the machine's table blocks the run on this outcome")
 BROKEN = Code("waiting", 3, "something outside the run is broken")

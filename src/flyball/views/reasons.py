@@ -77,7 +77,6 @@ HAPPENED = {
     "wait.rate_limit overloaded": "the model provider is overloaded",
     "wait.rate_limit network": "the model provider cannot be reached",
     "wait.rate_limit budget.plan_percent": "{value} of the agent's plan used, {limit} allowed",
-    "wait.trigger": "it waits for a trigger",
     "wait.breakpoint": "breakpoint after '{state}'",
     "wait.paused": "a person paused it",
     "wait.paused stop": "stopped on request",
