@@ -38,7 +38,7 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 _.,:/@%+=*-]*")
 def judge_assignment(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
     """The verdict on `name=value`; a variable that only the shell reads is always allowed."""
     if policy.contained and (not _listed(name, "escaping") or _is_made_up(name, value)):
-        return _in_sandbox(name, value, policy)
+        return _in_sandbox(name, value, exported, policy)
     if _listed(name, "pagers") and value.text in {"", "cat"}:
         return None
     if name in {"RUSTFLAGS", "RUSTDOCFLAGS"} and _LINTS.fullmatch(value.text):
@@ -68,14 +68,14 @@ _MADE_UP = re.compile(
 )
 
 
-def _in_sandbox(name: str, value: Arg, policy: CommandPolicy) -> Verdict | None:
+def _in_sandbox(name: str, value: Arg, exported: bool, policy: CommandPolicy) -> Verdict | None:
     """Stays there: any value that names no other machine, no protected file and no command."""
     if _listed(name, "programs") and not _NO_PROGRAM.fullmatch(value.text):
         return Verdict("deny", "environment", f"'{name}' decides which program runs.")
     usual = _FOLDERS.get(name)
     if usual and (value.text == HOLE or not all(map(usual.fullmatch, value.text.split(":")))):
         return Verdict("deny", "environment", f"'{name}' decides which code a program runs.")
-    if _LOADS.search(value.text):
+    if (exported or _listed(name, "dangerous")) and _LOADS.search(value.text):
         return Verdict("deny", "environment", f"'{name}' makes programs load or run something else.")
     host = other_machine(value.text)
     if host and not (_SERVICE_URL.fullmatch(name) and value.text.startswith("http")):

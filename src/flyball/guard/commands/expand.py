@@ -60,6 +60,7 @@ class Host(Protocol):
 
     def substitute(self, sub: Sub, context: Context) -> Arg: ...
     def is_dangerous(self, name: str) -> bool: ...
+    def trusts_output(self) -> bool: ...
     def hidden(self, text: str, context: Context) -> None: ...
 
 
@@ -396,13 +397,13 @@ def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
     Bash evaluates the value of each name as arithmetic again, and a subscript there can run a command.
     """
     host.hidden(value.text, context)
-    texts, unknown = [value.text], _may_run(value)
+    texts, unknown = [value.text], _may_run(value, host)
     for _ in range(NAMES_MOST):
         if not texts or unknown:
             break
         for name in _NAMES.findall(_SET.sub("", texts.pop())):
             value_of_name = context.variables.get(name, "")
-            unknown = unknown or _may_run(value_of_name)
+            unknown = unknown or _may_run(value_of_name, host)
             text = value_of_name.text if isinstance(value_of_name, Arg) else value_of_name
             if isinstance(text, str) and not text.isdecimal():
                 host.hidden(text, context)
@@ -415,15 +416,17 @@ def evaluate(value: Arg, context: Context, host: Host) -> list[str]:
 def name_again(value: Arg, context: Context, host: Host) -> None:
     """A text that bash takes for the name of a variable: a subscript in it is arithmetic."""
     host.hidden(value.text, context)
-    if _may_run(value):
+    if _may_run(value, host):
         context.ask(
             "opaque-arithmetic", "Takes an unknown value for a variable's name, which can run a command."
         )
 
 
-def _may_run(value: Value) -> bool:
+def _may_run(value: Value, host: Host) -> bool:
     """Is the value unknown, and not sure to be a number?"""
     if isinstance(value, Arg):
+        if value.from_output and not value.remote and host.trusts_output():
+            return False
         return (value.unknown == 2 and not value.number) or value.word or value.many
     return value is None or isinstance(value, tuple)
 

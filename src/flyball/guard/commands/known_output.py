@@ -325,4 +325,7 @@ class _Quiet:
     def is_dangerous(self, name: str) -> bool:
         return False
 
+    def trusts_output(self) -> bool:
+        return False
+
     def hidden(self, text: str, context: Context) -> None: ...

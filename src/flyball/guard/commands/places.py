@@ -460,6 +460,14 @@ class PathJudge:
             for call in self.calls
         )
 
+    def trusts_output(self) -> bool:
+        """In a sandbox what commands print of files counts as a number, unless the line writes or decodes it in disguise."""
+        disguised = any(
+            call[0].text in {"echo", "printf"} and any("\\" in arg.text for arg in call)
+            for call in self.calls
+        )
+        return self.policy.contained and not disguised and not self.seeks_secrets()
+
     def known_path(self, use: str, arg: Arg, context: Context) -> None:
         text = self.policy.home + arg.text[1:] if re.match(r"~(?:/|$)", arg.text) else arg.text
         self.use_path(use, text, arg.text, context, globbing=arg.glob or arg.many)

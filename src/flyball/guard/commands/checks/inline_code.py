@@ -35,6 +35,7 @@ _CHANGES = Lazy(
     r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write|unlink|\bremove\b|rmtree|rmdir|rename|chmod|truncate|mkdir|copy|move|\brm\b|delete",
     re.IGNORECASE,
 )
+_REMOVES = Lazy(r"rmtree|rmSync|rm_rf|rm_r\b|\bunlink")
 _WRITES = Lazy(r"open\s*\([^)]*,\s*['\"][rb]*[waxr]\+?b?\+?['\"]|write_text|write_bytes|\.write\(")
 
 
@@ -55,15 +56,18 @@ def inline(call: Call, code: Arg) -> None:
         )
     contained = call.judge.policy.contained
     use = "write" if (_CHANGES if contained else _WRITES).search(text) else "read"
-    opens = not contained or use == "write" or _OPENS.search(text)
+    use = "delete" if _REMOVES.search(text) else use
+    opens = not contained or use != "read" or _OPENS.search(text)
     with call.context.filtered(lambda verdict: bool(opens) or verdict.rule != "path/outside") as inner:
         for match in _QUOTED.finditer(_SEAM.sub("", text)):  # `client.get('/items')` opens nothing
             _quoted_path(msgspec.structs.replace(call, context=inner), match[1] or match[2] or "", use)
 
 
 def _quoted_path(call: Call, text: str, use: str) -> None:
-    if text.rstrip("/") == call.judge.policy.home:
-        call.path("look", Arg(text))
+    if text.rstrip("/*") == call.judge.policy.home:
+        call.path("delete" if use == "delete" else "look", Arg(call.judge.policy.home))
+    elif use == "delete":
+        _quoted_path(call, text, "write")
     elif re.fullmatch(r"[~.\w/*-]*[/.~][~.\w/*-]*", text):
         call.path(use, Arg(text))
 
@@ -210,7 +214,7 @@ _OUTLIVES = Lazy(
 )
 _USES_NETWORK = Lazy(
     r"\bsocket\s*\(|create_connection|open_connection|getaddrinfo|gethostby|urlopen|urlretrieve|requests\.(?:get|post|put|patch|delete|head|request|[sS]ession)"
-    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|imaplib|poplib|nntplib|multiprocessing\.connection|(?:HTTP|SysLog|Datagram|Socket|SMTP)Handler|get_server_certificate|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|\bfetch\s*\(|XMLHttpRequest"
+    r"|\bhttpx\.\w+\s*\(|aiohttp\.|http\.client\.|HTTPS?Connection|ftplib|smtplib|telnetlib|imaplib|poplib|nntplib|multiprocessing\.connection|(?:HTTP|SysLog|Datagram|Socket|SMTP)Handler|get_server_certificate|paramiko|xmlrpc|[Ww]eb[Ss]ocket|EventSource|boto3\.|botocore\.|google\.cloud|azure\.storage|slack_sdk|tweepy|twilio|sendgrid|(?<![\w.>])mail\s*\(|(?<![\w.])fetch\s*\(|XMLHttpRequest"
     r"|\bnet\.(?:connect|createConnection|Socket)|\bhttps?\.(?:get|request)|\bdgram\b|\bdns\b.{0,20}(?:resolve|lookup)|\btls\.connect|axios"
     r"|require\s*\(?\s*['\"](?:socket|net|http)|:httpc\b|IO::Socket|LWP::|Net::\w+|HTTP::Tiny|open-uri|URI\.open|\bTCPSocket|\bUDPSocket|fsockopen|stream_socket_client|curl_init|curl_exec"
     r"|install\.packages|install_github|BiocManager|Pkg\.(?:add|clone|develop)|pip\._internal|pip\.main|\bCPAN\b|Gem\.install|Gem::DependencyInstaller"
@@ -233,10 +237,10 @@ _FETCHES = Lazy(
 _STARTS_PROGRAMS = Lazy(
     r"\b(?:os|posix)\.(?:system|popen|exec\w+|spawn\w*|posix_spawn\w*|startfile)|subprocess|\bpty\.|\bpopen\b|child_process|execSync|spawnSync|\bspawn\s*[(\"']"
     r"|System\.cmd|:os\.cmd|Port\.open|os\.execute|\.execute\s*\(\s*\)|getRuntime|ProcessBuilder|\brun\s*\(\s*`|Open3|IO\.popen|Kernel\.(?:exec|system|spawn)|\bqx\b|%x[\W]|shell_exec|passthru|proc_open|Deno\.(?:run|Command)|Bun\.(?:spawn|\$)"
-    r"|\.(?:system|popen|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
+    r"|\.(?:system|popen|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)\s*\(|\bsystem\s*\(?\s*[\"']|(?<![\w.'\"])(?:exec|system)\s*\(?\s*(?:[\"']|q[qx]?\W|[$@])|pexpect|\b(?:import|from)\s+(?:sh|plumbum|invoke|fabric)\b|\bfrom\s+(?:os|subprocess|pty|posix)\s+import|open\s*\(?[^)]*[\"'](?:\||-\|)",
 )
 _HIDES = Lazy(
-    r"(?<![\w.])(?:eval|exec|compile)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
+    r"(?<![\w.])(?:eval|exec)\s*\(|builtins(?:__)?\.(?:eval|exec|compile|__dict__)|__import__(?!\s*\(\s*['\"][\w.]+['\"]\s*\))|import_module\s*\((?!\s*['\"][\w.]+['\"])"
     r"|getattr\s*\(\s*(?:os|sys|builtins|__builtins__)|__builtins__\s*\[|\bctypes\b|marshal|\beval\s+(?:pack|unpack|\$|decode)|pickle\.loads\s*\(\s*b|vm\.run|(?:new\s+|\b)Function\s*\(\s*['\"`]"
     r"|instance_eval|class_eval|code\.interact|InteractiveConsole|InteractiveInterpreter|\bgetattr\s*\(.*\+|getattr\s*\(\s*__import__|globals\s*\(\s*\)\s*\[|__class__\s*\.\s*__|__subclasses__|process\.binding|process\.mainModule|create_function|call_user_func|require\s*\(\s*(?:\[|['\"`]\w*['\"`]\s*\+)|\[\s*['\"]\w*['\"]\s*\+",
 )
@@ -384,9 +388,16 @@ def _literal_commands(text: str) -> Iterator[str | list[Arg] | None]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         yield None
         return
+    constants = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and len(re.findall(rf"\b{node.targets[0].id}\b", text)) == 2  # set once, used once
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _name(node.func) in _STARTERS:
-            yield _command(node)
+            yield _command(node, constants)
         elif (isinstance(node, ast.Call) and re.match(r"exec[lv]|spawn|posix_spawn", _name(node.func))) or (
             isinstance(node, ast.ImportFrom)
             and node.module in {"subprocess", "os", "pty"}
@@ -401,9 +412,10 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _command(node: ast.Call) -> str | list[Arg] | None:
+def _command(node: ast.Call, constants: dict[str, ast.expr]) -> str | list[Arg] | None:
     try:
         given = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "args")
+        given = constants.get(given.id, given) if isinstance(given, ast.Name) else given
         if isinstance(given, ast.List):
             words = [_word(item) for item in given.elts]
             return words if words[:1] and words[0].literal else None

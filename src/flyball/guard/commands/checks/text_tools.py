@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from flyball.guard import word_set
 from flyball.guard.commands.args import HOLE, Arg
 from flyball.guard.commands.checks.shell_builtins import joined
+from flyball.guard.commands.checks.wrappers import in_shell
+from flyball.guard.commands.context import Stream
 from flyball.guard.commands.endless import code_never_ends
 from flyball.guard.commands.environment import harmless, looks_secret
 from flyball.guard.commands.expand import name_again
@@ -94,7 +98,9 @@ def _awk_program(call: Call, program: Arg) -> None:
     if code_never_ends(program.text):
         call.deny("unbounded", "The awk program never ends. Give it a limit.")
     for kind, value in _awk_hazards(program.text):
-        if kind == "run":
+        if kind == "feed" and call.judge.policy.contained:
+            in_shell(msgspec.structs.replace(call, context=call.context.reading(Stream("data"))), value)
+        elif kind in {"run", "feed"}:
             call.deny("hidden-command", "The awk program runs a command.")
         elif kind == "unknown":
             call.ask("opaque-path", "The awk program uses a file that is unknown until it runs.")
@@ -156,7 +162,7 @@ Hazard = tuple[str, str]
 
 
 def _awk_hazards(program: str) -> list[Hazard]:
-    """("run", …), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
+    """("run", …), ("feed", command), ("write", path), ("read", path), ("unknown", …) and ("environment", …)."""
     marks = [*_marks(program), "", ""]
     rows: list[Hazard] = []
     printing, level, getting = False, 0, False
@@ -175,6 +181,8 @@ def _level(mark: str, level: int, printing: bool) -> int:
 
 
 def _hazard(mark: str, after: list[str], printing: bool, getting: bool) -> list[Hazard]:
+    if mark == "|" and printing and _file("feed", after)[0] == "feed":
+        return [_file("feed", after)]
     if mark in _DANGEROUS or mark[0] == "@" or mark in {"|&", "|"}:
         return [("run", mark)]
     if mark in {"ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB"}:
