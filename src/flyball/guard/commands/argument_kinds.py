@@ -266,7 +266,7 @@ _SOCKET = Lazy(
 )
 HERE = Lazy(r"localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\]|::1|", re.IGNORECASE)
 _LOCAL_SCHEME = word_set(
-    "file sqlite sqlite3 memory jar unix about data postgresql+unix chrome-extension vscode node"
+    "file sqlite sqlite3 memory jar unix about data postgresql+unix chrome-extension vscode node res"
 )
 
 

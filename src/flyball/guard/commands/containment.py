@@ -179,6 +179,8 @@ def installed_package(args: list[Arg]) -> str | None:
     given = [arg.text for arg in args if _DEPENDENCY.match(arg.text)]
     if given:
         return given[0]
+    if words[:2] in (["plugin", "add"], ["plugins", "add"]):
+        return undeclared(args[2:])
     return undeclared(args[words.index("install") + 1 :]) if "install" in words[:2] else None
 
 
@@ -217,7 +219,11 @@ def _calls_itself(name: str, given: Arguments) -> bool:
     if name not in {"curl", "wget"} and away(name, given.operands):  # theirs are all addresses
         return False
     if name in _DATABASES:
-        if away(name, given.values(*_ADDRESSES)):
+        addresses = [*given.operands, *given.values(*_ADDRESSES)]
+        hosts = re.findall(r"\bhost(?:addr)?=([^\s']+)", " ".join(arg.text for arg in addresses))
+        if away(name, addresses) or not all(
+            HERE.fullmatch(host) or re.fullmatch(r"[\w-]+|/.*", host) for host in hosts
+        ):
             return False
         values = [option.value for option in given.options if option.value and option.name in _HOSTS]
         return all(HERE.fullmatch(value.text) or re.fullmatch(r"[\w-]+|/.*", value.text) for value in values)
@@ -278,7 +284,7 @@ def _given_host(name: str, before: str, text: str) -> str:
     attached = _HOST_OPTION.fullmatch(text)
     follows = _HOST_OPTION.fullmatch(before) or (before == "-h" and name in _DATABASES)
     value = attached[1] if attached and attached[1] else text if follows else ""
-    if value.startswith(("sqlite:", "file:")):
+    if value.startswith(("sqlite:", "file:", "jdbc:h2:", "jdbc:sqlite:")):
         return ""
     return value if value[:1] != "-" and re.search(rf"[.:{HOLE}]", value) else ""
 

@@ -49,7 +49,7 @@ _SECRET_NAME = Lazy(
     r"|\.secrets(?!\.baseline$)(?:\..*)?|\.?credentials(?:\.(?:json|toml|db|ya?ml|ini|xml|csv|txt|yml\.enc))?|auth\.(?:json|toml)"
     r"|(?:.*-)?service[-_]?account.*\.json|client_secret.*\.json|gcp-key.*\.json|google-credentials\.json"
     r"|(?:.*-)?firebase-adminsdk.*\.json|application_default_credentials\.json|(?:.*\.)?kubeconfig(?:\..*)?|wallet\.dat"
-    r"|\.[a-z_]+_history|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|publish\.pubxml\.user|\.rails_master_key"
+    r"|\.[a-z_]+_history|shadow-?|gshadow-?|sudoers|login data|cookies(?:\.sqlite)?|publish\.pubxml\.user|access[-_]token|api_?key|vault_pass|kaggle\.json|credentials\.sbt|\.rails_master_key"
 )
 _SECRET_INSIDE = Lazy(
     r"(?:config/)?secrets/[^/]+\.(?:json|ya?ml|txt|toml|ini|env|properties)|(?:.*/)?\.docker/config\.json"
@@ -58,7 +58,7 @@ _SECRET_TAIL = Lazy(
     r".*/\.docker/config\.json|.*/\.config/(?:gh|gcloud|op|rclone|hub|doctl|glab-cli|configstore|google-chrome|chromium|netlify|heroku|stripe|ngrok)(?:/.*)?|.*/\.npmrc|.*/\.boto"
     r"|/(?:var/)?run/secrets(?:/.*)?|/proc/(?:[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|fd(?:/.*)?|root(?:/.*)?|cwd/.*|auxv)|kcore)"
     r"|/dev/(?:mem|kmem)|/etc/sudoers\.d(?:/.*)?|/etc/ssl/private(?:/.*)?|/etc/ssh/ssh_host.*|.*/\.terraform\.d/.*"
-    r"|.*/\.cargo/credentials.*|.*/\.m2/settings(?:-security)?\.xml|.*/\.gradle/gradle\.properties|.*/\.bundle/config|.*/nuget/nuget\.config|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
+    r"|.*/\.cargo/credentials.*|.*/\.m2/settings(?:-security)?\.xml|.*/\.gradle/gradle\.properties|.*/\.bundle/config|.*/huggingface/token|.*/nuget/nuget\.config|.*/keyrings(?:/.*)?|.*/\.gem/credentials|.*/docker\.sock"
 )
 _ASK_TO_WRITE = Lazy(
     r"\.github/(?:workflows|actions)/.*|\.gitlab-ci\.yml|\.circleci/.*|azure-pipelines\.yml|jenkinsfile|\.husky/.*"
@@ -151,6 +151,7 @@ _IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] 
     "home-file": ("allow", "allow", "allow", "allow", "deny"),
     "home-cache": ("allow", "allow", "allow", "allow", "allow"),
     "home-settings": ("allow", "allow", "deny", "deny", "deny"),
+    "home-login": ("allow", "ask", "deny", "deny", "deny"),
     "system": ("allow", "allow", "deny", "deny", "deny"),
     "git-internals": ("allow", "allow", "deny", "deny", "deny"),
     "git-config": ("allow", "ask", "deny", "deny", "deny"),
@@ -159,6 +160,11 @@ _IN_SANDBOX: dict[str, tuple[Decision, Decision, Decision, Decision, Decision]] 
     "other-home": ("deny", "deny", "deny", "deny", "deny"),
 }
 _CACHE = Lazy(r"\.(?:cache|npm|cargo|rustup|gradle|m2|nuget|pyenv|nvm|local/lib|virtualenvs|bun|yarn)/.+")
+_ORDINARY_SETTINGS = Lazy(
+    r"(?:bin|library)/.*|\.(?:\w*(?:profile|rc|env)|bash_\w+|gitconfig|gitignore\w*|gitattributes|tool-versions|sdkman|asdf|rbenv|nodenv|volta|fnm|deno|go|ivy2"
+    r"|pub-cache|mix|opam|ghcup|cabal|stack|julia|nvm|pyenv|venvs?|virtualenvs?|oh-my-zsh|fzf|vim|emacs\.d|(?:local|config)$|config/(?:git|pip|nvim|vim|fish|matplotlib|yarn|uv|pnpm|poetry|direnv)|local/(?:bin|share|lib|state))(?:/.*)?"
+)
+"""Hidden files of the home that tools are set up by. What else stands there may be a login."""
 _READABLE = Lazy(
     r"/(?:bin|sbin|lib\w*|usr|opt|proc(?!/(?:\d|self|thread)(?!\w*/(?:stat|statm|status|limits|cgroup|io|comm|mounts)$))|sys|nix|var/(?:lib|log|cache))(?:/.*)?|/etc/(?!(?:passwd|group)-?$).+"
 )
@@ -180,6 +186,7 @@ _WHY = {
     "other-home": "is the home of another user",
     "system": "is a system file or directory",
     "home-settings": "is a personal setting, which stays after the run",
+    "home-login": "may hold the login of a tool",
     "git-internals": "is inside git's own directory",
     "git-config": "is git's configuration, which may hold credentials",
     "package-settings": "decides where packages come from",
@@ -316,7 +323,8 @@ def _place_in_sandbox(path: str, policy: CommandPolicy) -> str:
     if place in {"outside", "home-settings"} and rest is not None:
         if rest in _FULL_OF_SETTINGS:
             return "home"
-        kept = "home-settings" if place == "home-settings" else "home-file"
+        hidden = "home-settings" if _ORDINARY_SETTINGS.fullmatch(rest) else "home-login"
+        kept = hidden if place == "home-settings" else "home-file"
         return "home-cache" if _CACHE.fullmatch(rest) else kept
     if rest is None and _OTHER_HOME.fullmatch(path):
         return "other-home"
