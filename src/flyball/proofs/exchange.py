@@ -339,8 +339,8 @@ def followed(
 ) -> frozenset[str]:
     """Those of the removed tests that are there again: under their name among the `new` ones, in another file, class or
     style; or with all their assertions. `base` and `run` are the texts of the test files by path."""
-    gone, there = Counter(map(_name_of, removed)), Counter(map(_name_of, new))
-    again = frozenset(test for test in removed if gone[_name_of(test)] <= there[_name_of(test)])
+    names, fresh = Counter(map(_name_of, removed)), Counter(map(_name_of, new))
+    again = frozenset(test for test in removed if names[_name_of(test)] <= fresh[_name_of(test)])
     return again | _asserted(set(removed) - again, base, run)
 
 
