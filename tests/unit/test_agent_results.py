@@ -215,12 +215,12 @@ def rows_of(events: list[dict[str, Any]]) -> str:
         ("".join(map(json.dumps, FINE)), "ok", 2560),
         (rows_of(FINE).replace("\n", "\n\0\0"), "ok", 2560),
         (rows_of([*STEPS, {"type": "step_start", "sessionID": "s"}]), "killed", 0),
-        (rows_of([*FINE, *REFUSED]), "billing", 0),
+        (rows_of([*FINE, *REFUSED]), "billing", 2560),
         (rows_of([*FINE, *FINE[:2]]), "killed", 2402),
         (rows_of([*BEFORE, {"id": "0", "msg": {"type": "task_complete"}}]), "ok", 59),
         (rows_of(BEFORE), "killed", 59),
         (rows_of([*BEFORE, LIMIT]), "plan_limit", 59),
-        (rows_of([*FINE[:-1], {**FINE[-1], "usage": None, "total_cost": 0.02}]), "ok", 0),
+        (rows_of([*FINE[:-1], {**FINE[-1], "usage": None, "total_cost": 0.02}]), "ok", 2402),
         ("{\n" * 500 + "[" * 5000, "ok", 0),
     ],
     ids=[
@@ -253,6 +253,50 @@ def test_a_stream_is_read_however_it_is_laid_out(out: str, verdict: str, tokens:
     """With exit code 0, which proves nothing."""
     result = read_result("command", out, "", ended(0))
     assert (result.verdict, result.usage.tokens) == (verdict, tokens)
+
+
+CODEX, GEMINI = events_of("codex", "ok_workspace_write"), events_of("gemini", "session_first")
+AGAIN: dict[str, Any] = {"type": "assistant", "session_id": "s", "message": {"id": "new", "content": []}}
+SPENT: dict[str, Any] = {"message": "You've hit your usage limit. Try again in 2 hours."}
+
+
+@pytest.mark.parametrize(
+    ("events", "verdict"),
+    [
+        ([*FINE, AGAIN], "killed"),
+        ([*FINE[:-1], {**FINE[-1], "parent_tool_use_id": "t"}], "killed"),
+        ([*FINE[:-1], {**FINE[-1], "parent_tool_use_id": "t", "is_error": True}, FINE[-1]], "ok"),
+        ([*FINE[:-1], {**FINE[-1], "terminal_reason": "interrupted"}], "unknown"),
+        ([*FINE[:-1], {**FINE[-1], "terminal_reason": None, "terminalReason": "max_turns"}], "turn_limit"),
+        ([*FINE[:-1], {**FINE[-1], "api_error_status": 429}], "rate_limited"),
+        ([*FINE[:-1], {**FINE[-1], "deferred_tool_use": {"id": "t", "name": "Bash"}}], "needs_approval"),
+        ([*CODEX[:-1], {**CODEX[-1], "status": "failed"}], "unknown"),
+        ([*CODEX[:-1], {**CODEX[-1], "error": SPENT}], "plan_limit"),
+        ([*CODEX, *CODEX[1:-1]], "killed"),
+        ([*GEMINI, *GEMINI[1:-1]], "killed"),
+    ],
+    ids=[
+        *("work after a result", "a result of a subagent", "a failed subagent", "interrupted"),
+        *("a field with another name", "a status that failed", "a deferred call"),
+        *("a status of Codex", "an error of Codex", "a second turn of Codex", "a second turn of Gemini"),
+    ],
+)
+def test_a_stream_that_ended_otherwise_is_no_success(events: list[dict[str, Any]], verdict: str) -> None:
+    """With exit code 0."""
+    assert read_result("command", rows_of(events), "", ended(0)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "verdict"),
+    [
+        ("gemini", f"Loaded cached credentials.\n{json.dumps(WHOLE, indent=2)[:300]}", "unknown"),
+        ("mini", "Exit:\nlitellm.AuthenticationError: AuthenticationError: no key\n", "auth"),
+        ("mini", "Exit:\nRepoError: gone\n", "unknown"),
+        ("mini", "Exit:\nI fixed the rate limit: 429 is handled.\n", "ok"),
+    ],
+)
+def test_words_that_ended_otherwise_are_no_success(name: str, out: str, verdict: str) -> None:
+    assert read_result(name, out, "", ended(0)).verdict == verdict
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])

@@ -21,6 +21,7 @@ from flyball.agents.process import Exit
 from flyball.domain.events import Usage
 from flyball.reading import calls as watching
 from flyball.reading.streams import Facts, read_stream
+from flyball.reading.streams.goose_stream import FAILED_WHOLE
 from flyball.reading.streams.stream_facts import Event
 from flyball.reading.terminal import plain
 
@@ -41,12 +42,13 @@ SPEAKERS = (
     "opencode",
 )  # they always say something when they have done their work
 TURN_LIMITS = ("LimitsExceeded", "TimeExceeded")
-UNREAD_STREAM = re.compile(r'\s*(?:\[\s*)?\{|.*^\{"(?:type|jsonrpc)"', re.S | re.M)
+UNREAD_STREAM = re.compile(r'\s*(?:\[\s*)?\{|.*^\{\s*"(?:type|jsonrpc|session_id)"', re.S | re.M)
 AIDER_ANSWERED = re.compile(
     r"^Tokens: (?P<input>[\d.,]+k?) sent(?:, (?P<write>[\d.,]+k?) cache write)?(?:, (?P<read>[\d.,]+k?) cache hit)?"
     r", (?P<output>[\d.,]+k?) received\b.*?(?:\s+Cost: .*?, \$(?P<usd>[\d.]+) session)?", re.M
 )  # fmt: skip
 AIDER_FAILED = re.compile(r"^(?:litellm\.|Model \S+ has hit a token limit)", re.M)
+MINI_FAILED = re.compile(r"litellm\.|[\w.]+(?:Error|Exception)\b")
 MINI_ENDED = re.compile(r"^Exit:[ \t]*$", re.M)
 
 
@@ -177,7 +179,7 @@ def _no_answer(name: str, out: str, may_be_silent: bool) -> bool:
 
 def _own_words(name: str, out: str, err: str, exit: Exit) -> str:  # noqa: A002
     """What the program itself says about its end: never its model's words, nor the output of its tools."""
-    if exit.code == 0 and name != "aider":
+    if exit.code == 0 and not (name == "aider" or (name == "mini" and MINI_FAILED.match(_of_mini(out)))):
         return ""
     own = OWN_WORDS[name](out) if name in OWN_WORDS else closing_report(name, out) if exit.code else ""
     return "\n".join(_tail(own) + _tail(err))
@@ -240,6 +242,8 @@ def _quiet_failure(name: str, out: str) -> str:
     if name == "aider" and _of_aider(out):
         return "unknown"
     ended = (_of_mini(out) or out.strip()) if name == "mini" else ""
+    if (name == "mini" and MINI_FAILED.match(ended)) or (name == "goose" and FAILED_WHOLE.fullmatch(out)):
+        return "unknown"
     return "turn_limit" if ended.startswith(TURN_LIMITS) else "ok"
 
 

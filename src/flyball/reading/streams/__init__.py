@@ -10,7 +10,14 @@ import json
 from collections.abc import Iterator
 
 from flyball.reading.calls import Call
-from flyball.reading.streams import acp_stream, claude_stream, codex_stream, gemini_stream, opencode_stream
+from flyball.reading.streams import (
+    acp_stream,
+    claude_stream,
+    codex_stream,
+    gemini_stream,
+    goose_stream,
+    opencode_stream,
+)
 from flyball.reading.streams.stream_facts import Event, Facts, rows
 from flyball.reading.terminal import as_object, lines_of, plain, table
 
@@ -21,6 +28,7 @@ DIALECTS = {
     "codex": codex_stream.take,
     "gemini": gemini_stream.take,
     "opencode": opencode_stream.take,
+    "goose": goose_stream.take,
     "acp": acp_stream.take,
 }
 TYPES = {
@@ -28,6 +36,7 @@ TYPES = {
     "codex": codex_stream.TYPES,
     "gemini": gemini_stream.TYPES,
     "opencode": opencode_stream.TYPES,
+    "goose": goose_stream.TYPES,
 }
 
 SPREAD_MOST = 8  # values over several lines are looked for so often: a command line writes one
@@ -78,6 +87,8 @@ def _dialect(event: Event) -> str:
         return "codex"
     if (kind == "init" and "session_id" in event) or (kind == "result" and "stats" in event):
         return "gemini"
+    if kind == "message" and {"role", "created", "content"} <= table(event.get("message")).keys():
+        return "goose"
     is_claude = "session_id" in event and kind in (
         "system",
         "assistant",

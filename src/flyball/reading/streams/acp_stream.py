@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flyball.domain.events import Usage
 from flyball.reading.calls import Call
+from flyball.reading.streams.goose_stream import FAILED_WHOLE
 from flyball.reading.streams.stream_facts import Event, Facts, number, rows, summed, text, uusd
 from flyball.reading.terminal import table
 
@@ -93,6 +94,8 @@ def _call(facts: Facts, update: Event) -> Call | None:
 
 def _stopped(facts: Facts, result: Event) -> None:
     facts.end = ENDS.get(text(result.get("stopReason")), "error")
+    if FAILED_WHOLE.fullmatch(facts.message):  # goose calls it the end of a turn
+        facts.problem, facts.end = facts.message.strip(), "error"
     quota = table(table(result.get("_meta")).get("quota"))
     models = {
         text(row.get("model")): _usage(table(row.get("token_count")))

@@ -24,7 +24,7 @@ ENDS = {
     "stop_hook_prevented": "refused", "blocking_limit": "context", "rapid_refill_breaker": "context",
 }  # fmt: skip
 FAILURE = re.compile(
-    r"error|abort|limit|exceed|exhaust|prevent|block|stopped|fail|cancel|too_|time_?out|denied|unavailable|background"
+    r"error|abort|limit|exceed|exhaust|prevent|block|stopped|fail|cancel|kill|interrupt|crash|quota|refus|too_|time_?out|denied|unavailable|background"
 )
 
 MILLISECONDS = 100_000_000_000  # so many seconds are the year 5138
@@ -65,9 +65,11 @@ def _assistant(facts: Facts, event: Event) -> None:
         facts.report(event, words)
         facts.retry = event
         return
-    _count(facts, message)
     if not event.get("parent_tool_use_id"):
+        if str(message.get("id")) not in facts.messages:  # the work goes on after a result
+            facts.end = ""
         facts.say(words)
+    _count(facts, message)
     for block in blocks:
         if block.get("type") == "tool_use":
             facts.begin_call(text(block.get("id")), text(block.get("name")), block.get("input"))
@@ -117,18 +119,23 @@ def _plan(facts: Facts, event: Event) -> None:
 
 
 def _result(facts: Facts, event: Event) -> None:
+    if event.get("parent_tool_use_id"):  # a subagent's
+        return
     facts.session = text(event.get("session_id")) or facts.session
     facts.retry = None
-    facts.usage = _usage(table(event.get("usage"))) if "usage" in event else facts.usage
+    used = _usage(table(event.get("usage")))
+    facts.usage = used if used.tokens or used.cache_read_tokens else facts.usage
     facts.total_uusd = facts.cost_uusd = uusd(event.get("total_cost_usd", event.get("total_cost")))
     facts.models = {name: _of_model(table(row)) for name, row in table(event.get("modelUsage")).items()}
     facts.total_tokens = summed(facts.models) if facts.models else None
-    words = (event.get("terminal_reason"), event.get("subtype"), event.get("stop_reason"))
+    reason = text(event.get("terminal_reason") or event.get("terminalReason"))
+    words = (reason, event.get("subtype"), event.get("stop_reason"))
     facts.end = next((ENDS[word] for word in words if isinstance(word, str) and word in ENDS), "")
     errors = event.get("errors")
     message = text(event.get("result")) or "; ".join(map(str, errors) if isinstance(errors, list) else ())  # pyright: ignore[reportUnknownArgumentType]
-    reason = text(event.get("terminal_reason"))
-    if event.get("is_error") or facts.end or FAILURE.search(reason):
+    if event.get("deferred_tool_use"):
+        facts.end = "needs_approval"
+    if event.get("is_error") or event.get("api_error_status") or facts.end or FAILURE.search(reason):
         facts.report(event, message)
         facts.end = facts.end or "error"
     elif ONLY_AN_ERROR.fullmatch(message.strip()):

@@ -31,18 +31,26 @@ def take(facts: Facts, event: Event) -> Call | None:
         case "usage":
             facts.total_tokens = facts.usage = usage_of(table(event.get("usage")))
         case "turn.completed":
-            facts.end, facts.retry, facts.problem = "ok", None, ""
-            if "usage" in event:
-                facts.total_tokens = facts.usage = usage_of(table(event.get("usage")))
+            problem = text(table(event.get("error")).get("message"))
+            _ended(facts, event, bool(problem) or event.get("status", "completed") != "completed")
         case "turn.failed":
-            facts.end, facts.retry = "error", None
-            facts.report(event, text(table(event.get("error")).get("message")))
+            _ended(facts, event, True)
         case "error":
             facts.retry = event
             facts.problem = text(event.get("message"))
         case _:
             pass
     return None
+
+
+def _ended(facts: Facts, event: Event, failed: bool) -> None:
+    facts.end, facts.retry = "error" if failed else "ok", None
+    if "usage" in event:
+        facts.total_tokens = facts.usage = usage_of(table(event.get("usage")))
+    if failed:
+        facts.report(event, text(table(event.get("error")).get("message")))
+    else:
+        facts.problem = ""
 
 
 def _begun(facts: Facts, item: Event) -> None:

@@ -20,8 +20,10 @@ def take(facts: Facts, event: Event) -> Call | None:
                 "",
             )
         case "message" if event.get("role") == "assistant":
+            facts.end = ""
             facts.say(text(event.get("content")), part="delta" if event.get("delta") else "")
         case "tool_use":
+            facts.end = ""
             facts.begin_call(
                 text(event.get("tool_id")), text(event.get("tool_name")), event.get("parameters")
             )
