@@ -9,7 +9,11 @@ from typing import Literal
 Kind = Literal["rate_limited", "plan_limit", "overloaded", "billing", "auth", "context", "network"]
 
 END = r"(?=\s*(?:$|[.,:;!·∙•|()\[\]{}—–\"'-]|for\b|on\b|or\b|try\b|resets?\b|until\b|please\b|because\b|due\b|(?:right )?now\b|today\b|this (?:hour|day|week|month)\b|at (?:the|this)\b|and (?:your|will)\b|\\))"
-_YOU = r"you(?:'ve| have)?(?: already)? (?:hit|reached|exceeded|used(?: up| all(?: of)?)?|maxed out|exhausted|run out of)"
+_YOU = r"you(?:'ve|'re| have| are)?(?: already| now)? (?:hit|reached|exceeded|used(?: up| all(?: of)?)?|maxed out|exhausted|spent|(?:run )?out of)"
+_OF_PLAN = r"(?:usage|message|weekly|daily|monthly|hourly|session|plan|subscription|premium|free|included|today's|(?:\d+|five)[- ]h(?:ou)?r)"
+_THING = r"(?:limits?|quota|allowance|usage|requests|messages|prompts|window)(?!\.\w)"
+_SPENT = r"(?:reached|exceeded|hit|used up|exhausted|spent|depleted|gone)"
+_WHAT = r"(?: (?:for|of|on|in) (?:your|the|this|today|\d)[\w'.,/-]*(?: [\w'./-]+){0,3})?"
 _WINDOW = r"(?:(?:5|five|\d+)[- ]hour|weekly|session|daily|hourly|monthly|opus|sonnet|haiku|usage|plan|subscription)"
 
 CLASSES: dict[str, Kind] = {
@@ -36,7 +40,7 @@ BILLING: tuple[str, ...] = (
     rf"{_YOU} your (?:individual usage limit|(?:[\w'-]+ ){{0,3}}credits?{END})",
     r"(?:you've hit )?your (?:org(?:anization)?|team|workspace|channel)(?:'s)? monthly usage limit",
     rf"{_YOU} your (?:org(?:anization)?|team|workspace|channel)'s (?:monthly )?usage limit",
-    rf"(?:daily |weekly |monthly |individual |workspace |org(?:anization)? |extra |usage )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:reached|exceeded|unavailable){END}",
+    rf"(?:your )?(?:daily |weekly |monthly |individual |workspace |org(?:anization)?(?:'s)? |team(?:'s)? |extra |usage )*spend(?:ing)? (?:limit|cap)(?: of \S+)? (?:has been |was |is )?(?:reached|exceeded|unavailable){END}",
     r"usage credits required|\S+(?: [\w.-]+){0,3} requires usage credits",
     rf"(?:usage |extra |api )*credits (?:exhausted|depleted|used up){END}",
     r"extra usage (?:is )?required",
@@ -54,6 +58,8 @@ BILLING: tuple[str, ...] = (
     r"billing hard limit has been reached",
     r"your account is not active, please check your billing",
     # others
+    rf"your (?:[\w'-]+ ){{0,3}}(?:balance|credits?|funds) (?:is|are|has been|have been) (?:too low|insufficient|empty|negative|exhausted|depleted|used up|gone){END}",
+    r"your account has (?:an? )?(?:unpaid|overdue|outstanding)",
     rf"insufficient (?:balance|credits?|funds|quota){END}",
     r"this request requires more credits",
     r"free usage exceeded, add credits",
@@ -79,6 +85,8 @@ AUTH: tuple[str, ...] = (
     r"could not resolve authentication method",
     r"your apikeyhelper script is failing",
     r"signed out of claude",
+    r"your (?:[\w'-]+ ){0,3}(?:account|session|token|login|credentials?|key) (?:has been|have been|has|was|is|are) (?:signed out|logged out|expired|revoked|rejected|invalid(?:ated)?|no longer valid)(?=\s*(?:$|[.;·•!]))",
+    rf"(?:\w+ )?token (?:refresh|exchange) failed{END}|failed to refresh (?:the |your )?token(?=\s*:)",
     rf"not signed in{END}",
     # Codex and OpenAI
     r"incorrect api key provided",
@@ -106,7 +114,8 @@ AUTH: tuple[str, ...] = (
 PLAN: tuple[str, ...] = (
     # Claude Code
     rf"claude (?:ai |pro |max |code )*usage limit reached{END}",
-    rf"{_YOU} (?:your|the) (?:(?!rate|current)[\w'-]+(?: \d[\d.]*)? ){{0,5}}(?:limit|quota|allowance|usage|requests|messages)(?: of \d[^.\n]{{0,40}})?{END}",
+    rf"{_YOU}(?: your| the)?(?: (?!rate|current)[\w'./-]+(?: \d[\d.]*)?){{0,5}} {_THING}{_WHAT}{END}",
+    rf"(?:your |the |this )?(?:[\w'-]+ ){{0,4}}{_OF_PLAN}(?: (?!rate)[\w'-]+){{0,2}} {_THING}{_WHAT} (?:(?:has|have|is|are|was) )?(?:now |already )?(?:been )?{_SPENT}{END}",
     rf"your (?:account|plan|subscription|team) has (?:exceeded|reached|used (?:up|all)) (?:of )?(?:its|the) (?:[\w'-]+ ){{0,4}}(?:limit|allowance|usage|requests){END}",
     rf"(?:your |the )?(?:plan's )?{_WINDOW}(?: (?:weekly|usage|session|daily))*(?: (?:limit|window|quota|allowance))? (?:has been |was |is )?(?:limit )?(?:reached|exceeded|hit|used up|exhausted){END}",
     r"limit reached\s*[·∙•|-]\s*resets?\b",
@@ -115,7 +124,7 @@ PLAN: tuple[str, ...] = (
     r"(?:you're|you are) out of (?:extra )?usage",
     r"stop and wait for limit to reset",
     # Codex
-    rf"(?:the |your )?usage limit has been reached|(?:the|your) (?:[\w'-]+ ){{0,3}}(?:usage|message|request|token|weekly|daily|monthly|session) (?:limit|quota|allowance)s?(?: for your \w+)? (?:has|have|is|was)(?: been)? (?:reached|exceeded|hit|used up|exhausted){END}",
+    r"(?:the |your )?usage limit has been reached",
     r"you've reached your (?:\S+ )?message limit",
     # Gemini and others
     r"free usage (?:limit )?exceeded",
@@ -236,7 +245,7 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
             r"\b(?:insufficient|out of|no|not enough|more|run out of)\b(?:\s+[\w-]+){0,2}\s+(?:credits?|balance|funds)\b",
             r"\b(?:credits?|balance|funds)\b(?:\s+[\w-]+){0,3}\s+(?:insufficient|too low|exhausted|depleted|required|used up|run out)\b",
             r"\bspend(?:ing)? (?:limit|cap)\b",
-            r"\bpaid account\b|\bpayment (?:required|information|method)\b|\bbilling\b[^.]{0,40}\b(?:disabled|inactive|required|hard limit)\b",
+            r"\bpaid account\b|\bpayment (?:required|information|method)\b|\bbilling\b[^.]{0,40}\b(?:disabled|inactive|required|hard limit)\b|\brequires? billing\b",
         ),
     ),
     (
@@ -253,7 +262,7 @@ SUBJECTS: tuple[tuple[Kind | Literal["quota"], tuple[str, ...]], ...] = (
         (
             rf"\b(?:usage|weekly|monthly|daily|session|plan|subscription|premium requests?|messages?|requests?) limits?\b(?:\s+[\w-]+){{0,3}}\s+{_GONE}\b",
             r"\bmaximum number of requests for your plan\b",
-            rf"\b{_GONE} your (?:[\w-]+ ){{0,3}}(?:usage|weekly|monthly|daily|session|plan|requests) limit\b",
+            rf"\b{_GONE} (?:[\w-]+ ){{0,4}}(?:usage|weekly|monthly|daily|session|plan|requests) limit\b",
         ),
     ),
     (
@@ -341,6 +350,7 @@ PREFIXES: tuple[str, ...] = (
     r"(?:rate limit exceeded|unhandled error during turn|execution error|turn failed|task failed|run failed|agent error): ",
     r"(?:unexpected status|status(?: code)?|http(?:/[\d.]+)?|code|error code|api error)\s*[:=]?\s*\(?(?=\d{3}\b)",
     r"request rejected \(429\)\s*[·:—-]\s*",
+    r"(?:unavailable|internal|deadline_exceeded|failed_precondition|invalid_argument): ",
     r"failed to authenticate\.\s+(?=api error)",
 )
 """What stands before a statement; taken off again and again."""
