@@ -99,14 +99,15 @@ def test_only_who_tried_to_be_done_is_told_what_is_missing(claim: dict[str, Any]
 OPEN = "closed*5 open"
 BACK = [ok("t1"), ok("t2")]
 COUNTS = [failing(n) for n in (9, 8, 7, 6, 5, 4, 3)]
+RED_PROBE = {"plays": {"proof:probe": failing(3)}}
 BASE_FAILS = {"proof:baseline": failing(), "proof:gate": failing()}
 CIRCUIT = {
     **{f"{n} turns without progress": loop(f"closed*{n} open", "loop.no_progress", SAME, limits={"no_progress": n}, turns=n, numbers=f"{n} {n}") for n in (1, 7)},
-    "five unless told, and progress begins anew": loop("closed*15 open", "loop.no_progress", *([SAME] * 4 + [writes()]) * 2, SAME, turns=15),
+    "five unless told, and progress begins anew": loop("closed*16 open", "loop.no_progress", *([SAME] * 4 + [writes()]) * 2, SAME, turns=15, **RED_PROBE),
     "back and forth": loop("closed*7 open", "loop.oscillation", *BACK * 6, turns=7, numbers="5 5"),
     "back once, then still": loop("closed*7 open", "loop.oscillation", *BACK, ok("t1"), SAME, turns=7),
     "no tree is the same tree": loop(OPEN, "loop.no_progress", ok("")),
-    "progress ends an oscillation": loop("closed*9 open", "loop.no_progress", *BACK, ok("t1"), ok("t3"), SAME),
+    "progress ends an oscillation": loop("closed*10 open", "loop.no_progress", *BACK, ok("t1"), ok("t3"), SAME, **RED_PROBE),
     "ten times the same error": loop("closed*10 open", "loop.same_error", error("E1"), turns=10, numbers="10 10"),
     "another error begins anew": loop("closed*20 open", "loop.same_error", *[error("E1")] * 9, error("E2"), error("E1"), turns=20),
     "no error begins anew": loop("closed*20 open", "loop.same_error", *[error("E1")] * 9, writes(), error("E1"), turns=20),
@@ -134,7 +135,7 @@ PROBES = {
     **{verb: loop(f"{OPEN} half_open open", "loop.no_progress*2", SAME, answers=(f"{verb} try this",), numbers="1 1", hears=(("agent:worker", 5, "try this"),)) for verb in ("go-on", "answer", "redirect", "retry")},
     "cancel": loop(OPEN, "loop.no_progress cancelled", SAME, answers=("cancel",)),
     "progress closes it": loop(f"{OPEN} half_open closed complete", "loop.no_progress completed", *[SAME] * 5, writes(), DONE, answers=("go-on",)),
-    "closed, it counts anew": loop(f"{OPEN} half_open closed*5 open", "loop.no_progress*2", *[SAME] * 5, writes(), SAME, answers=("go-on",)),
+    "closed, it counts anew": loop(f"{OPEN} half_open closed*6 open", "loop.no_progress*2", *[SAME] * 5, writes(), SAME, answers=("go-on",), **RED_PROBE),
     "done completes it": loop(f"{OPEN} half_open complete", "loop.no_progress completed", *[SAME] * 5, finish("t1"), answers=("go-on",)),
     "unproven with progress closes it": loop(f"{OPEN} half_open closed complete", "loop.no_progress completed", *[SAME] * 5, finish("t1"), DONE, plays={"proof:gate": [failing(), passing]}, answers=("go-on",)),
     "unproven without opens it": loop(f"{OPEN} half_open open", "loop.no_progress*2", *[SAME] * 5, finish("base"), plays=BASE_FAILS, answers=("go-on",)),
@@ -180,6 +181,13 @@ PROGRESS = {
     "silent, where no test failed before": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, answers=("approve",), turns=6),
     "silent, and a person says what is missing": loop("closed*7 complete", "wait.question completed", *[writes()] * 5, SAME, finish("t9"), answers=("answer the docs",), hears=(("agent:worker", 6, "the docs"),)),
     "silent, with an open high finding": loop("closed*7", "wait.question", *[writes()] * 4, writes(findings=(high(),)), SAME, plays=RED),
+    "it stops silently, and a person says that it is done": loop("closed*8 complete", "wait.question completed", writes(), SAME, plays=RED, answers=("approve",), does="agent:worker*6 proof:probe agent:worker proof:probe proof:gate commit"),
+    "it stops, is asked, and finishes": loop("closed*7 complete", "completed", writes(), *[SAME] * 5, says(**WHOLE), plays=RED, limits={"no_progress": 5}, does="agent:worker*6 proof:probe agent:worker proof:gate commit", hears=(("agent:worker", 6, "all of them passed"),)),
+    "it stops on a tree that fails": loop("closed*7 open", "loop.no_progress", writes(), SAME, plays={**RED, "proof:probe": failing(3)}, does="agent:worker*6 proof:probe", turns=6),
+    "it stops on a tree that fails, at once": loop("closed*3 open", "loop.no_progress", writes(), SAME, plays={**RED, "proof:probe": failing(3)}, limits={"no_progress": 1}, does="agent:worker*2 proof:probe"),
+    "it stops and only half claims": loop("closed*7 open", "loop.no_progress", writes(), says(**ONE), plays={"proof:probe": passing}, does="agent:worker*6 proof:probe agent:worker"),
+    "it stops, and nothing was changed": loop(OPEN, "loop.no_progress", SAME, does="agent:worker*5"),
+    "it stops where probes are turned off": loop("closed*6 open", "loop.no_progress", writes(), SAME, limits={"probe": 0}, does="agent:worker*6"),
     "it passed once, and fails the second time": loop("closed*7 complete", "completed", *[writes()] * 5, SAME, finish("t9"), plays={**RED, "proof:probe": [passing, failing(3)]}),
     "it goes on changing": loop("closed*12 complete", "completed", *[writes()] * 11, finish("t9"), plays=RED),
     "the probe cannot start": loop("closed*6", "error.config", writes(), plays={"proof:probe": lambda r, a: e.ProofEnded(tree=a.tree, passed=False, cannot_start="no such program")}),
@@ -189,6 +197,20 @@ PROGRESS = {
 @pytest.mark.parametrize("name", PROGRESS)
 def test_files_are_proved_now_and_then(name: str) -> None:
     check(PROGRESS[name])
+
+
+@pytest.mark.parametrize(
+    ("proof", "turn", "says_so"),
+    [
+        (named("test_a.py::test_one"), SAME, ("fail (test_a.py::test_one)", "not said that it is done")),
+        (passing, says(**ONE), ("pass",)),
+    ],
+)
+def test_the_question_says_whether_the_checks_pass(proof: Any, turn: Any, says_so: tuple[str, ...]) -> None:
+    played = play(Script(agent__worker=[writes(), turn], proof__probe=proof), machine="loop")
+    text = played.run.question.text if played.run.question else ""
+    assert played.code == "loop.no_progress" and all(words in text for words in says_so)
+    assert ("not said" in text) == (turn is SAME)
 
 
 def test_no_progress_names_the_tests_that_still_fail() -> None:

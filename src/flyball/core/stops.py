@@ -3,9 +3,8 @@
 When a rate limit ends a turn, another agent takes over meanwhile, or the run waits (LOOP-5).
 
 A worker's files are proved from time to time, as a probe (LOOP-3), because new trees alone count as progress only for a
-while. A probe is due after `probe` changed turns without a proof, and once more when the files passed one and
-the worker
-neither changes them nor says that it is done. A probe is neither a turn nor a gate. Two in a row with no fewer failing
+while. A probe is due after `probe` changed turns without a proof, when the worker stops changing files that were not proved yet, and
+once more when the files passed one and the worker neither changes them nor says that it is done. A probe is neither a turn nor a gate. Two in a row with no fewer failing
 tests open the circuit (`stalled`). If the same files pass two, a person is asked: only the worker or a person says that
 the task is done.
 
@@ -184,7 +183,7 @@ def stalled(run: Run) -> e.Stop | None:
     """The circuit's rules (LOOP-3)."""
     progress, more = run.progress, {"otherwise": ANOTHER_TURN, "detail": run.progress.error_text}
     most = run.most("no_progress")
-    if most is not None and progress.idle >= max(most, 1):
+    if most is not None and progress.idle >= max(most, 1) and not (probe_due(run) or _may_finish(run)):
         code = "loop.oscillation" if progress.wanders else "loop.no_progress"
         return stop(run, code, "no_progress", most, progress.idle, **more)
     if progress.probes >= PROBES:
@@ -209,9 +208,21 @@ def solutions(run: Run, cause: e.Stop) -> str:
     if cause.rule == "probe":
         what = f"the files were checked {cause.observed} times over several changed turns, with no fewer failing tests"
         error = f" Still failing: {cause.detail}." if cause.detail else ""
+    error += _checked(run)
     turns = "\nLast turns:\n" + "\n".join(f"- {line}" for line in run.talk.recent) if run.talk.recent else ""
     ways = "You can allow one more turn (go-on), give a hint (answer), suggest another approach (redirect), or cancel."
     return f"The run stopped: {what}.{error}{turns}\n{ways}"
+
+
+def _checked(run: Run) -> str:
+    """What is known about the worker's files as they are, and whether it says that it is done."""
+    proof = run.evidence.proof
+    if proof is None or proof.tree != run.tree or run.tree == run.checkout.base_tree:
+        return ""
+    names = ", ".join(proof.failing_tests[:NAMED])
+    how = "pass" if proof.passed else f"fail ({names})" if names else "fail"
+    claim = "" if _claims(run) else ", and the agent has not said that it is done"
+    return f" The checks {how} on the files as they are now{claim}."
 
 
 def spent_up(run: Run) -> e.Stop | None:
@@ -364,9 +375,25 @@ def probe_due(run: Run) -> bool:
     works = run.here.of == "worker" and "done" in on and "progressed" not in on
     if not (most and works and run.owner and run.settings.proof) or run.tries.retries:
         return False
-    still = progress.passed == run.tree and not progress.unproved
-    silent = still and progress.passes == 1 and progress.unproved_turns > 0 and not _claims(run)
-    return progress.unproved >= most or silent
+    silent = _passed_once(run) and progress.unproved_turns > 0 and not _claims(run)
+    return progress.unproved >= most or silent or _stops_unproved(run)
+
+
+def _passed_once(run: Run) -> bool:
+    progress = run.progress
+    return progress.passed == run.tree and not progress.unproved and progress.passes == 1
+
+
+def _stops_unproved(run: Run) -> bool:
+    """The worker has stopped changing the files, and nobody knows yet whether they pass."""
+    most, progress = run.most("no_progress"), run.progress
+    stopped = most is not None and progress.idle >= max(most, 1) and not progress.wanders
+    return stopped and progress.unproved > 0
+
+
+def _may_finish(run: Run) -> bool:
+    """The files have just passed: the worker has one turn to say that it is done."""
+    return _passed_once(run) and not (run.progress.unproved_turns or run.progress.wanders)
 
 
 def _claims(run: Run) -> bool:

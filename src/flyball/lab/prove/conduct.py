@@ -102,7 +102,7 @@ def circuit_closed(step: Observation) -> str:
     probes = "progressed" in step.before.here.on
     if counts and not again and not probes and step.was.fruitless > 1:
         return f"a turn begins after {step.was.fruitless} probes with no fewer failing tests"
-    if most is None or not counts or again or probes or step.was.idle < max(most, 1):
+    if most is None or not counts or again or probes or step.was.asked or step.was.idle < max(most, 1):
         return ""
     return f"a turn begins after {step.was.idle} without progress, where {most} open the circuit"
 

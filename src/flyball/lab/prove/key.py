@@ -205,7 +205,7 @@ def _probing(run: Run, premise: Premise) -> tuple[Any, ...]:
         min(progress.unproved, most),
         progress.unproved_turns > 0 and still,
         min(progress.probes, 2),
-        bool(run.evidence.baseline) and still,
+        min(progress.passes, 2) if still else 0,
         signal and still,
     )
 

@@ -49,6 +49,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     finishes: bool = False  # it claimed with two indicators and a signal
     passed: str = ""  # the tree that last really passed a probe …
     passes: int = 0  # … and how many it passed
+    asked: bool = False  # it passed the first and no turn has ended since: the worker may say that it is done
     settled: bool = False  # it passed two, a person said that it is done, and no turn has started since
     fruitless: int = 0  # probes in a row with no fewer failing tests
     skipped: bool = False  # a left-out test was journaled since the state was entered
@@ -265,6 +266,7 @@ def _proved(witness: Witness, run: Run, act: e.Act, proof: e.ProofEnded) -> Witn
         witness,
         passed=witness.checkout if passes else "",
         passes=passes,
+        asked=true and probe and passes == 1,
         fruitless=witness.fruitless + 1 if fails else witness.fruitless if not (true or fewer) else 0,
         proved=witness.checkout if true else witness.proved,
         accepted=witness.checkout if examined else witness.accepted,
@@ -318,6 +320,7 @@ def _counted(witness: Witness, run: Run, role: str, turn: e.TurnEnded, premise: 
     )
     return replace(
         witness,
+        asked=False,
         turns=_to_limit(witness.turns + 1, premise, "turns"),
         failed=witness.failed + 1 if _fails(turn.verdict) else 0,
         priced=True,
