@@ -160,10 +160,14 @@ def test_a_turn_is_reserved_before_it_and_raising_renews_the_budget(name: str) -
     budget, turn, code, turns = BUDGETS[name]
     given = settings(budget=Budget(**{**NONE, **budget}))
     played = play(Script(**{"agent:worker": turn}), machine="loop", settings=given)
-    seen = [played.run.turns]
+    seen, before = [played.run.turns], ""
     for _ in turns[1:]:
         assert played.run.question and played.run.question.verbs[0] == "raise"
+        text = played.run.question.text
         seen.append(played.answer("raise").run.turns)
+        amount = played.run.stop.threshold if played.run.stop else ""
+        assert f" to {amount}" in text and amount != before
+        before = amount
     assert (seen, played.code) == (turns, code)
 
 

@@ -99,8 +99,8 @@ def test_a_change_that_was_never_approved_goes_with_the_run(verdict: str, tree: 
 LOOP = {
     "an approved change closes the circuit": Case("closed*5 open half_open closed complete", f"loop.no_progress {BLOCKED} completed", {"agent:worker": [*[says()] * 5, DENY, finish("t2")]}, answers=("go-on", "approve")),
     "one that was asked about too": Case("closed*5 open half_open closed complete", "loop.no_progress wait.approval completed", {"agent:worker": [*[says()] * 5, ASK, finish("t2")]}, answers=("go-on", "approve")),
-    "one that brings nothing new does not": Case("closed*6 open half_open open", f"loop.no_progress {BLOCKED} loop.no_progress", {"agent:worker": [ok("t0"), *[says()] * 5, ruled("deny", "base")]}, answers=("go-on", "approve")),
-    "an approved change ends the row of still turns": Case("closed*10 open", f"{BLOCKED} loop.no_progress", {"agent:worker": [*[says()] * 4, DENY, says()]}, limits={"no_progress": 5}, answers=("approve",), turns=10),
+    "one that brings nothing new does not": Case("closed*6 open half_open open", f"loop.no_progress {BLOCKED} loop.no_progress", {"agent:worker": [ok("t0"), *[says()] * 5, ruled("deny", "base")]}, limits={"probe": 0}, answers=("go-on", "approve")),
+    "an approved change ends the row of still turns": Case("closed*11 open", f"{BLOCKED} loop.no_progress", {"agent:worker": [*[says()] * 4, DENY, says()], "proof:probe": failing(3)}, limits={"no_progress": 5}, answers=("approve",), turns=10, does="agent:worker*5 restore:approved agent:worker*5 proof:probe"),
 }  # fmt: skip
 
 

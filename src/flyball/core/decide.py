@@ -252,7 +252,8 @@ def over(run: Run, now: int) -> Note | None:
     """The first limit that another turn would exceed: money and tokens, then turns and time, then the loop rules."""
     budget = spent_up(run)
     if budget:
-        text = f"The budget does not cover another turn: {budget.observed}. Allow the same amount once more?"
+        amount = stops.raised_to(run, budget)
+        text = f"The budget does not cover another turn: {budget.observed}. Answer `raise` to {amount}."
         return Note(ask(Events(run, now), budget, "budget", text))
     limit = stops.over_limit(run)
     if limit:

@@ -251,6 +251,17 @@ def spent_up(run: Run) -> e.Stop | None:
     return None
 
 
+def raised_to(run: Run, cause: e.Stop) -> str:
+    """What the answer `raise` does to a budget that is used up: as much again is allowed from now on."""
+    budget, spent = run.settings.budget, run.spent
+    if cause.rule == "budget.usd":
+        return f"raise it from {cause.threshold} to {dollars(spent.cost_uusd + (budget.uusd or 0))}"
+    if cause.rule == "budget.tokens":
+        return f"raise it from {cause.threshold} to {spent.tokens + (budget.tokens or 0)} tokens"
+    unit = "" if cause.rule.endswith("usd") else " tokens"
+    return f"allow another {cause.threshold}{unit} from now on"
+
+
 def half_used(run: Run, totals: e.WindowSeen) -> list[e.Warned]:
     """CTO-4: a warning at half of what all runs together may use in a day or a week."""
     budget, before, warnings = run.settings.budget, run.spending.window or NO_WINDOW, list[e.Warned]()

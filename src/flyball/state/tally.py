@@ -214,6 +214,7 @@ def after_restore(run: Run, act: e.Act | None, back: e.Restored) -> Run:
     checkout, progress = with_changes(run.checkout, back.changed, back.lines), run.progress
     if act is not None and act.why in ("approved", "hand-back"):
         checkout = replace(checkout, excused=checkout.changed, excused_lines=checkout.lines, deleted=0)
+        progress = replace(progress, unproved=progress.unproved + int(back.tree != run.tree))
         if back.tree not in progress.trees:
             progress = replace(progress, trees=(*progress.trees[-TREES_KEPT:], back.tree), advanced=True)
     steps = without(run.agenda, Restore)

@@ -36,7 +36,7 @@ DOES = {
     "redirect": TEXT,
     "reject": RETRY,
     "retry": RETRY,
-    "raise": "allow the same amount once more and continue",
+    "raise": "raise the budget to the amount named above and continue",
     "cancel": "end the run; its branch stays",
     "proceed": "continue with the plan",
     "replan": "make a new plan",
