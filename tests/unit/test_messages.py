@@ -25,7 +25,7 @@ from flyball.domain.messages import (
     replaces,
 )
 from flyball.state.run import Run
-from support import Played, Script, begun, finish, ok, play, ruled, says, settings, start, writes
+from support import Played, Script, begun, failing, finish, ok, play, ruled, says, settings, start, writes
 
 # ---- runs in every kind of rest ------------------------------------------------------------------------------
 
@@ -283,6 +283,14 @@ def test_a_rollback_lets_go_of_what_was_held() -> None:
     played = at_breakpoint().write(Rollback(turn=1, tree="base")).go_on()
     assert played.run.tree == "base"
     assert played.wake().done.count("agent:coder") == 2
+
+
+def test_the_attempts_to_mend_what_was_rolled_back_do_not_count() -> None:
+    played = start(Script(test=failing()), settings=settings(limits={"build": {"fix": 3}}))
+    played.go_on(lambda run: run.state == "test" and run.path.entries.get("fix") == 2)
+    assert played.write(Rollback(turn=0, tree="base")).run.state == "test"
+    played.go_on()
+    assert (played.code, sum(act.state == "fix" for act in played.acts)) == ("limit.fix_attempts", 2 + 3)
 
 
 # ---- what is told ------------------------------------------------------------------------------------------------

@@ -103,7 +103,8 @@ def rollback(run_name: str, turn: int | None) -> None:
             say(_sent(app, run))
             return
         where = f"as they were after turn {number}" if number else "to the commit it started from"
-        say(f"Restored the files of run {run.id} {where}. Continue with `flyball resume {run.id}`.")
+        state = f"The run itself stays in '{run.state}'."
+        say(f"Restored the files of run {run.id} {where}. {state} Continue with `flyball resume {run.id}`.")
         for ref in _kept(app, run, before):
             git = app.dirs.run(run.id).git
             say(f"Your edits are kept as {ref}; see them with `git --git-dir={git} show {ref}`.")

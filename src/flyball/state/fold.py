@@ -367,8 +367,10 @@ def _charged(run: Run, event: e.Charged) -> Run:
 
 
 def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:
+    """With the files that a person rolls back, the attempts to mend them go too."""
     step = Restore(event.tree, event.why, event.since)
-    return replace(run, at=event.at, agenda=put(run.agenda, step))
+    path = replace(run.path, entries={}) if event.why == "rollback" else run.path
+    return replace(run, at=event.at, path=path, agenda=put(run.agenda, step))
 
 
 def _asked(run: Run, event: e.Asked) -> Run:

@@ -139,7 +139,7 @@ def saw(
         case e.RestoreOrdered() if event.why == "approved":
             return replace(witness, wanted=event.tree)
         case e.RestoreOrdered() if event.why == "rollback":  # the last turn no longer counts
-            return replace(witness, wanted=event.tree, turned="", judged="")
+            return replace(witness, wanted=event.tree, turned="", judged="", entries={})
         case _:
             return witness
 
