@@ -50,3 +50,13 @@ def test_what_it_cannot_repair_ends_the_work_and_not_the_patience(
     assert said.code in (1, 3) and last["stop_reason"]["code"] == code
     assert "none makes the failing tests pass" in said.out
     assert place.git("show", "main:calc.py") == BROKEN.strip() and last["changed"] == []
+
+
+@pytest.mark.parametrize("machine", ["build", "loop", "task"])
+def test_where_there_are_no_python_tests_it_is_refused_before_the_run(machine: str, place: Place) -> None:
+    place.git("rm", "-q", "test_calc.py")
+    place.git("commit", "-qm", "No tests of Python")
+    words = ("--agent", "mechanic", "--machine", machine, "--set", "proof.commands=['node test.js']")
+    said = place.fb("run", "Make the tests pass", *words)
+    assert said.code == 2 and "has none" in said.err and "flyball agents" in said.err
+    assert "No runs" in place.fb("ls").out

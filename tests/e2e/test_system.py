@@ -192,6 +192,22 @@ def test_without_a_sandbox_such_an_environment_is_refused(editable: Yard) -> Non
     assert "editable" in ran.out + ran.err or "import" in ran.out + ran.err
 
 
+def test_a_copied_environment_that_imports_the_original_is_refused(editable: Yard) -> None:
+    """It still names the folder that it was made in, sandbox or not."""
+    copy, venv = editable.folder / "copy", editable.folder / "venv"
+    info = next((venv / "lib").glob("python*/site-packages")) / "calc-1.0.dist-info"
+    info.mkdir()
+    record = {"url": editable.repo.as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(record))
+    shutil.copytree(editable.repo, copy)
+    editable.env["VIRTUAL_ENV"] = str(venv)
+    words = ("run", "x", "--agent", good(editable), "--set", "proof.commands=['python tests/test_it.py']")
+    one_sentence(editable.flyball(*words, "--repo", str(copy)), str(editable.repo), "install -e")
+    for repo, warned in ((copy, True), (editable.repo, False)):
+        done = editable.flyball("init", "--repo", str(repo))
+        assert done.returncode == 0 and ("would not test this code" in done.stdout) == warned
+
+
 def test_the_proof_cannot_see_what_the_agent_left_ignored(yard: Yard) -> None:
     yard.make({".gitignore": "helper.txt\n"})
     ran = yard.play(

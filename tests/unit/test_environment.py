@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from flyball.acts.proof import what_is_missing
 from flyball.config.cures import install_words, needed, patterns, plugins, shareable
+from flyball.config.elsewhere import foreign_install
 from flyball.reading.test_output import Lack, cannot_load, lack, missing_names
 from flyball.runtime.start import kept_elsewhere, pinned_environment, remember
 
@@ -185,3 +187,42 @@ def test_the_environment_that_a_tool_keeps_elsewhere(tmp_path: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.poetry]\n")
     assert kept_elsewhere(project, env) == str(venv)
     assert kept_elsewhere(project, {"PATH": "/nowhere"}) == ""
+
+
+# ---- a project that is installed from another folder ------------------------------------------------------------
+
+
+def installed(site: Path, folder: Path, editable: bool = True, name: str = "my_pkg") -> None:
+    record = {"url": folder.as_uri(), "dir_info": {"editable": editable}}
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "direct_url.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "other", "editable", "refused"),
+    [
+        ({"src/my_pkg/__init__.py": ""}, "pytest", "original", True, True),
+        ({"src/my_pkg.py": ""}, "python -m pytest -q", "original", True, True),
+        ({"python/src/my_pkg/__init__.py": ""}, "cd python && pytest", "original", True, True),
+        ({"src/my_pkg/__init__.py": ""}, "pytest", "copy", True, False),
+        ({"src/my_pkg/__init__.py": ""}, "pytest", "copy/sub", True, False),
+        ({"src/my_pkg/__init__.py": ""}, "pytest", "original", False, False),
+        ({"src/other/__init__.py": ""}, "pytest", "original", True, False),
+        ({"my_pkg/__init__.py": ""}, "python -m pytest", "original", True, False),
+        ({"src/my_pkg/__init__.py": ""}, "PYTHONPATH=src pytest", "original", True, False),
+        ({"src/my_pkg/__init__.py": ""}, "uv run pytest", "original", True, False),
+        ({"src/my_pkg/__init__.py": "", "pytest.ini": "[pytest]\npythonpath = src\n"}, "pytest", "original", True, False),
+    ],
+)  # fmt: skip
+def test_a_project_that_is_installed_from_another_folder_is_not_what_is_tested(
+    tmp_path: Path, files: dict[str, str], command: str, other: str, editable: bool, refused: bool
+) -> None:
+    copy, original = tmp_path / "copy", tmp_path / other
+    for name, text in files.items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text(text)
+    installed(copy / ".venv/lib/python3.12/site-packages", original, editable)
+    sentence = foreign_install(copy, str(copy / ".venv"), [command])
+    assert bool(sentence) == refused and (not refused or str(original) in sentence)
+    assert foreign_install(copy, "", [command]) == ""

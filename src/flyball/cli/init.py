@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from msgspec.structs import replace
 
 from flyball.authority import trust as trusting
 from flyball.cli import JSON, REPO, examples, fitted, headline, is_terminal, paint, print_json, say
 from flyball.cli.tryout import LISTED, TrialResult, Tryout
 from flyball.config.detect import Detection, detect, environments, render_config
+from flyball.config.elsewhere import foreign_install
 from flyball.config.load import FOLDER, REPO_FILE, load
 from flyball.config.ralph import TASKS_FILE, Ralph, read_ralph
 from flyball.domain.settings import Settings
@@ -59,6 +61,9 @@ def init(repo: Path, force: bool, tries: bool, from_ralph: bool, as_json: bool) 
             tryout = Tryout(root, env, lambda wanted: write_settings(root, wanted, env), _progress)
             detected, tried = tryout.of(detected)
         write_settings(root, detected, env)
+    foreign = foreign_install(root, env.get("VIRTUAL_ENV", ""), [test.command for test in detected.tests[:1]])
+    if foreign:
+        tried = replace(tried, advice=(foreign, *tried.advice))
     if ralph:
         _take_over(root, ralph, env)
     remember(paths(env).state_dir, root, {} if own else env)

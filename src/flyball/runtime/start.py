@@ -22,6 +22,7 @@ import msgspec
 from flyball import __version__
 from flyball.acts.run_files import require, shipped_policies
 from flyball.agents.adapter import adapter
+from flyball.config.elsewhere import foreign_install
 from flyball.config.load import POLICY_FILE, LoadedConfig, load
 from flyball.domain import events as e
 from flyball.domain.machine import Machine, State
@@ -235,6 +236,9 @@ def _check(
     _check_breakpoints(machine, settings)
     _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
+    env = pinned_environment(app.state_dir, repo.root, app.env, settings.share)
+    if foreign := foreign_install(repo.root, env.get("VIRTUAL_ENV", ""), settings.proof):
+        raise UserError(foreign)
     if settings.plan_file:
         require_plan_file(repo, settings.plan_file)
     policies_of(loaded).get(settings.policy)
@@ -245,6 +249,7 @@ def _check(
     _check_trust(app, loaded, repo, machine.name, request.trusted)
     _check_variables(app, request.pass_env)
     require(settings)
+    _check_mechanic(loaded, machine, settings, repo.root, app.env.get("PATH", ""))
 
 
 def _check_variables(app: App, names: tuple[str, ...]) -> None:
@@ -316,6 +321,21 @@ def _check_agents(loaded: LoadedConfig, machine: Machine, settings: Settings) ->
         _check_agent(agent)
     for agent in settings.fallback:
         _check_agent(agent)
+
+
+def _check_mechanic(
+    loaded: LoadedConfig, machine: Machine, settings: Settings, root: Path, path: str
+) -> None:
+    roles = roles_of(loaded, machine, settings, set())
+    if "mechanic" not in (*map(settings.agent_for, roles), *settings.fallback):
+        return
+    from flyball.agents.mechanic.suite import suite_here
+
+    if suite_here(root, settings.proof, path) is None:
+        raise UserError(
+            f"The agent mechanic repairs Python projects that have pytest or unittest tests, and {root} has none. "
+            "Use another agent; `flyball agents` lists them."
+        )
 
 
 def _check_agent(agent: str) -> None:

@@ -18,9 +18,8 @@ from typing import Any
 
 from flyball.agents.mechanic import roles
 from flyball.agents.mechanic.search import Search
-from flyball.agents.mechanic.suite import Suite, suite_of
+from flyball.agents.mechanic.suite import suite_here
 from flyball.agents.mechanic.trials import CannotTry, Trials
-from flyball.config.detect import detect
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,10 +39,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _turn(root: Path, role: str, proofs: list[str], seconds: float) -> Iterator[dict[str, Any]]:
     deadline = time.monotonic() + seconds
-    suite = _suite(root, proofs)
+    suite = suite_here(root, proofs, os.environ.get("PATH", ""))
     if suite is None:
         yield from roles.cannot(
-            role, "I repair Python projects that have pytest or unittest tests, and found no tests here."
+            role, "There are no pytest or unittest tests here, and I repair nothing else."
         )
         return
     try:
@@ -52,12 +51,6 @@ def _turn(root: Path, role: str, proofs: list[str], seconds: float) -> Iterator[
             yield from roles.take(role, root, search, seconds, Path(os.environ.get("HOME", "/nowhere")))
     except CannotTry as problem:
         yield from roles.cannot(role, f"I cannot run the tests. {problem}")
-
-
-def _suite(root: Path, proofs: list[str]) -> Suite | None:
-    """From the proof commands; where none of them is a test runner's, from what is in the folder."""
-    likely = detect(root, path=os.environ.get("PATH", "")).tests
-    return suite_of(root, (*proofs, *(test.command for test in likely)))
 
 
 def emit(row: dict[str, Any]) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from flyball.config.detect import detect
+
 RUNNERS = {"pytest": "pytest", "py.test": "pytest", "unittest": "unittest"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -26,6 +28,15 @@ class Suite(NamedTuple):
     @property
     def shown(self) -> str:
         return shlex.join((*self.python, "-m", self.runner, *self.args))
+
+
+def suite_here(root: Path, proofs: Iterable[str], path: str) -> Suite | None:
+    """From the proof commands; where none of them is a test runner's, from what is in the folder.
+
+    `path` is the PATH to look for programs on.
+    """
+    likely = detect(root, path=path).tests
+    return suite_of(root, (*proofs, *(test.command for test in likely)))
 
 
 def suite_of(root: Path, commands: Iterable[str]) -> Suite | None:
