@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from flyball.agents.adapter import cause_of
 from flyball.agents.outcome import read_result
 from flyball.agents.process import Exit
+from flyball.agents.script import ScriptAgent
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 ROWS: list[tuple[str, dict[str, Any]]] = [
@@ -353,3 +355,24 @@ def test_a_limit_on_the_last_line_names_its_reset() -> None:
         read_result("agent.sh", API_429, "", ended(1), now_us=MADE_AT * 1_000_000).reset_at
         == (MADE_AT + 15) * 1_000_000
     )
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "exit_", "cause"),
+    [
+        ("I looked.\nEXIT_SIGNAL: true", "", Exit(reason="exit", code=1), "exited with 1: EXIT_SIGNAL: true"),
+        ("I looked.", "no such file", Exit(reason="exit", code=2), "exited with 2: no such file"),
+        ("", "", Exit(reason="exit", code=3), "exited with 3"),
+        ("I looked.", "", Exit(reason="idle", code=143), "no output for 3s"),
+        ("I looked.", "", Exit(reason="exit", signal=9), "ended by signal 9: I looked."),
+        (API_429, "", Exit(reason="exit", code=1), API_429),
+    ],
+)
+def test_a_failed_turn_names_how_it_ended(out: str, err: str, exit_: Exit, cause: str) -> None:
+    assert cause_of(read_result("agent.sh", out, err, exit_), exit_, 3_000_000) == cause
+
+
+def test_a_failed_turn_of_a_script_names_how_it_ended(tmp_path: Path) -> None:
+    agent = ScriptAgent(str(tmp_path / "agent.yaml"))
+    for exit_, cause in ((ended(3), "exited with 3"), (Exit(reason="idle", code=143), "no output for 3s")):
+        assert cause_of(agent.read("", "", exit_), exit_, 3_000_000) == cause

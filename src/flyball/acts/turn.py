@@ -29,6 +29,7 @@ from flyball.agents.adapter import (
     Talks,
     TurnRequest,
     adapter as find_adapter,
+    cause_of,
     charged,
     refuse_all,
 )
@@ -429,7 +430,7 @@ def _turn(
         plan_percent=result.plan_percent,
         plan_reset_at=result.plan_reset_at
         or (now + (result.plan_reset_in_us or 0)) * bool(result.plan_reset_in_us),
-        error=redact(error if result.verdict == "ok" else _with_help(act, result))[-2000:],
+        error=redact(error if result.verdict == "ok" else _with_help(act, result, exit_status))[-2000:],
         fingerprint=error_fingerprint(error) if error else "",
         said=message_fingerprint(result.message),
         calls=max(len(result.calls), len(result.actions)),
@@ -440,10 +441,10 @@ def _turn(
     )
 
 
-def _with_help(act: e.Act, result: AgentResult) -> str:
+def _with_help(act: e.Act, result: AgentResult, exit_status: process.Exit) -> str:
     """What went wrong; where the agent's login was refused, also how to log in."""
     if result.verdict != "auth":
-        return result.error
+        return cause_of(result, exit_status, act.idle_us)
     return f"{result.error.rstrip('. ')}. {how_to_log_in(act.agent)}".strip()
 
 

@@ -25,6 +25,7 @@ from msgspec.structs import asdict, replace
 from flyball.agents.process import Exit
 from flyball.config.plugins import load_plugin, plugins
 from flyball.domain.events import Action, Claim, Usage
+from flyball.domain.settings import show_duration
 from flyball.errors import NotFound
 from flyball.state_dir import write_whole
 
@@ -164,6 +165,19 @@ def ended_badly(exit: Exit) -> str:  # noqa: A002
     if forced:
         return forced
     return "killed" if exit.signal is not None else ""
+
+
+def cause_of(result: AgentResult, exit: Exit, idle_us: int) -> str:  # noqa: A002
+    """Why a turn failed: how its process ended, and then the last thing that was said of it."""
+    if result.verdict == "hung" and exit.reason == "idle":
+        return f"no output for {show_duration(idle_us)}"
+    ended = (
+        f"ended by signal {exit.signal}" if exit.signal else f"exited with {exit.code}" if exit.code else ""
+    )
+    failed = exit.reason == "exit" and result.verdict in ("unknown", "killed")
+    if not (ended and failed) or result.error.startswith(ended):
+        return result.error
+    return f"{ended}: {result.error}" if result.error else ended
 
 
 def price_uusd(model: str, usage: Usage) -> int | None:

@@ -275,5 +275,5 @@ def _how(exit: Exit) -> str:  # noqa: A002
     return (
         f"ended with exit code {exit.code} and without a closing event"
         if exit.code == 0
-        else f"exit code {exit.code}"
+        else f"exited with {exit.code}"
     )

@@ -159,7 +159,7 @@ def _error(rows: list[dict[str, Any]], err: str, exit: Exit, verdict: str) -> st
     if _limited(rows) == verdict:
         return f"the agent reports {verdict}"
     text = str(_of(rows, "error").get("text", "")) or exit.error or (err.strip().splitlines() or [""])[-1]
-    return text or f"the script's turn ended with exit code {exit.code}"
+    return text or f"exited with {exit.code}"
 
 
 # ---- the file ------------------------------------------------------------------------------------------
