@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.prose import final_question, read_outcome, read_verdict, reported_error
+from flyball.reading.prose import final_question, read_outcome, read_verdict, reported_error, unlisted_claim
 from flyball.reading.signals import Reading, Runtime, read_output, red_ci
 
 PROVED = Runtime(tests_ran=True, tests_failed=0)
@@ -435,6 +435,26 @@ def test_a_claim_without_proof_keeps_its_signal() -> None:
 
 
 NAMES = ("accepted", "rejected")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("OUTCOME: great", "great"),
+        ("I looked.\n**Verdict:** `Approved`, all tests pass", "approved"),
+        ("OUTCOME: approved\nOutcome: approved.", "approved"),
+        ("OUTCOME: approved\nOUTCOME: great", ""),
+        ("OUTCOME: accepted", ""),
+        ("OUTCOME: accepted if the tests pass", ""),
+        ("OUTCOME: great\nOUTCOME: accepted if the tests pass", ""),
+        ("OUTCOME: FAIL", ""),
+        ("> OUTCOME: great", ""),
+        ("great", ""),
+        ("", ""),
+    ],
+)
+def test_a_claim_of_a_name_that_does_not_count_is_known(text: str, name: str) -> None:
+    assert unlisted_claim(text, NAMES) == name
 
 
 @pytest.mark.parametrize(

@@ -394,6 +394,25 @@ REVIEWS = {
 }  # fmt: skip
 
 
+WRONG = says(outcome="accepted")
+WRONG_NAME = "'accepted' is not one of approved, rejected"
+WRONG_NAMES = {
+    "the agent is told, and may say it again": (Case(f"{TO_PLANNING} {LATER}", "completed", {"planning": [WRONG, PASS]}, hears=(("agent:validator", 1, WRONG_NAME),)), "Asking again."),
+    "the second time it is a rejection": (Case(f"{TO_PLANNING}*2 {LATER}", "completed", {"planning": [WRONG, WRONG, PASS]}, hears=(("agent:validator", 2, WRONG_NAME),)), "counts as 'rejected'"),
+    "also of a plan file": (Case(WAY, "completed", {REVIEW: [WRONG, WRONG, YES]}, given=PLANNED, hears=(("agent:cto", 1, WRONG_NAME),)), "counts as 'rejected'"),
+    "and a person": (Case(f"{THRICE} {CTO} {HUMAN}", "wait.escalation", {"planning": WRONG, CTO: recovery("escalate")}), "counts as 'rejected'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_a_verdict_of_a_name_that_is_not_listed_is_told(name: str) -> None:
+    case, then = WRONG_NAMES[name]
+    played = check(case, "task")
+    assert WRONG_NAME in played.of(e.Warned)[-1].text and then in played.of(e.Warned)[-1].text
+    if question := played.run.question:
+        assert WRONG_NAME in question.text and "'planning'" in question.text
+
+
 @pytest.mark.parametrize("name", REVIEWS)
 def test_a_task_with_a_plan_file_is_reviewed_before_anything_else(name: str) -> None:
     played = check(REVIEWS[name], "task")

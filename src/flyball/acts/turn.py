@@ -487,9 +487,10 @@ def claim(run: Run, role: str, result: AgentResult) -> e.Claim:
         return replace(claim_, signal=_review_signal(run, role, claim_, result.message))
     if claim_.outcome or claim_.signal:
         return claim_
-    reviews = run.act is not None and run.act.why == PLAN_REVIEW
-    reader = prose.read_verdict if role in JUDGING_ROLES or reviews else prose.read_outcome
+    judges = role in JUDGING_ROLES or (run.act is not None and run.act.why == PLAN_REVIEW)
+    reader = prose.read_verdict if judges else prose.read_outcome
     outcome = reader(result.message, claimable(run)) or ""
+    outcome = outcome or (prose.unlisted_claim(result.message, claimable(run)) if judges else "")
     signal = outcome.upper() if outcome in ("pass", "fail") else ""
     return replace(claim_, outcome="" if signal else outcome, signal=signal)
 

@@ -25,7 +25,7 @@ from flyball.core.transition import (
     unproven,
 )
 from flyball.domain import events as e
-from flyball.domain.machine import WORKERS, duration_us
+from flyball.domain.machine import JUDGING_ROLES, WORKERS, duration_us
 from flyball.domain.messages import Answer
 from flyball.domain.settings import MINUTE, SECOND, show_duration
 from flyball.errors import FlyballError
@@ -382,7 +382,8 @@ def _follow_turn(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:
     if act.why == turns.PLAN_REVIEW:
         return _after_review(events, act, turn)
     outcome, data, notes = turns.outcome_of(events.run, act, turn)
-    return follow(events.tell(*notes), outcome, data)
+    but = turns.unlisted(events.run, act, turn) if act.role in JUDGING_ROLES else ""
+    return follow(events.tell(*notes), outcome, data, reason=f"no verdict: {but}" if but else "")
 
 
 def _after_review(events: Events, act: e.Act, turn: e.TurnEnded) -> Events:

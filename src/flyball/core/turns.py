@@ -315,12 +315,18 @@ def _asked_again(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
     missing = _says_nothing(events.run, act, turn)
     if not missing:
         return False
-    again = events.run.tries.unclear
+    again, but = events.run.tries.unclear, unlisted(events.run, act, turn)
     then = f"This counts as '{outcome_of(events.run, act, turn)[0]}'." if again else "Asking again."
-    events.warn(UNCLEAR, f"The {act.role} gave no {missing}. {then}")
+    events.warn(UNCLEAR, f"The {act.role} gave no {missing}{f': {but}' if but else ''}. {then}")
     if not again:
-        events.tell(_reminder(events.run, act, missing))
+        events.tell(_reminder(events.run, act, missing, but))
     return not again
+
+
+def unlisted(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
+    """What is wrong with a claimed name that does not count here; "" if none was claimed."""
+    names, name = claimable(run, act), turn.claim.outcome
+    return f"'{name}' is not one of {', '.join(names)}" if name and name not in names else ""
 
 
 def _says_nothing(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
@@ -333,11 +339,12 @@ def _says_nothing(run: Run, act: e.Act, turn: e.TurnEnded) -> str:
     return "plan" if role == "planner" and silent else ""
 
 
-def _reminder(run: Run, act: e.Act, missing: str) -> str:
+def _reminder(run: Run, act: e.Act, missing: str, but: str) -> str:
     if missing == "plan":
         return "Your last turn ended without a message, so there is no plan. End this turn with the plan."
     names = " or ".join(f"`OUTCOME: {name}`" for name in claimable(run, act))
-    return f"Your last message had no readable verdict. Decide now, and end with the line {names}."
+    why = f"no verdict that counts: {but}" if but else "no readable verdict"
+    return f"Your last message had {why}. Decide now, and end with the line {names}."
 
 
 def _stuck(events: Events, act: e.Act, turn: e.TurnEnded) -> bool:
@@ -442,7 +449,7 @@ def _recovery(run: Run, turn: e.TurnEnded) -> Reading:
 
 def _plan_review(turn: e.TurnEnded) -> Reading:
     signal, outcome = turn.claim.signal, turn.claim.outcome
-    approved = signal != "FAIL" and outcome != REVIEWS[1] and (outcome or signal == "PASS")
+    approved = signal != "FAIL" and (outcome == REVIEWS[0] or (signal == "PASS" and outcome != REVIEWS[1]))
     return (REVIEWS[0], {}, ()) if approved else (REVIEWS[1], {}, _remarks(turn))
 
 

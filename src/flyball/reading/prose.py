@@ -486,6 +486,13 @@ def read_verdict(text: str, names: Sequence[str]) -> str | None:
     return _one(name for part in parts for name in _stated(part, names)) or _last_signal(lines)
 
 
+def unlisted_claim(text: str, names: Sequence[str]) -> str:
+    """The one name after a label such as `OUTCOME:` that is none of `names`; "" where one of those stands there too."""
+    matches = (_LABELLED.fullmatch(line) for line in _own_words(text))
+    claims = [name for label in matches if label for name in _NAME.findall(label.group(1).lower())[:1]]
+    return "" if {*claims} & {*names, "pass", "fail"} else _one(iter(claims)) or ""
+
+
 def _own_words(text: str) -> list[str]:
     """The agent's own lines without markup, except empty ones and boxes that are not ticked."""
     lines = statements(read(spoken(plain(text)).message), "")
