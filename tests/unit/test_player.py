@@ -119,6 +119,8 @@ def test_dates_stay_text_and_an_empty_turn_is_a_turn() -> None:
         ("repeat: last", "'s.yaml' needs either `turns` or `roles`, and has neither."),
         ("turns: []\nrepeat: 3", "`repeat` is last or none, not 3."),
         ("turns: []\nrole: x", "unknown key 'role'"),
+        ("roles: {codr: [{say: a}]}", "there is no role 'codr' (did you mean 'coder'?)"),
+        ("roles: {coder: [], reviewers: []}", "'reviewer'"),
         ("", "a script is a table with `turns` or `roles`, not null."),
         ("{", "'s.yaml' is neither YAML nor JSON:"),
         ("turns: [!!python/object/apply:os.system [ls]]", "'s.yaml' is neither YAML nor JSON:"),

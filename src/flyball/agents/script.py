@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 from flyball.agents.adapter import AgentResult, Call, Launch, TurnRequest, ended_badly
 from flyball.agents.process import Exit
 from flyball.domain.events import Claim, Finding, Usage
+from flyball.domain.machine import ROLES
 from flyball.errors import ConfigError, FlyballError, reason
 from flyball.reading.terminal import as_object
 
@@ -195,6 +196,8 @@ def load(text: str, name: str = "script") -> Script:
     if top.get("repeat", "last") not in ("last", "none"):
         raise ConfigError(f"'{name}': `repeat` is last or none, not {_shown(top['repeat'])}.")
     roles = _table(top.get("roles", {}), name, "`roles` is a table of role to turns")
+    for role in roles:
+        _check_role(role, name)
     return Script(
         turns=_turns(top.get("turns", []), name, "turn"),
         roles={role: _turns(turns, name, f"{role}, turn") for role, turns in roles.items()}
@@ -202,6 +205,16 @@ def load(text: str, name: str = "script") -> Script:
         else None,
         repeat=top.get("repeat", "last"),
     )
+
+
+def _check_role(role: str, name: str) -> None:
+    """A role that no machine can have would never be played."""
+    if role not in ROLES:
+        from flyball.config.values import nearest
+
+        raise ConfigError(
+            f"'{name}': there is no role '{role}'{nearest(role, ROLES)}; known are {', '.join(ROLES)}."
+        )
 
 
 def _count(top: Turn) -> str:
