@@ -56,6 +56,9 @@ def test_a_bug_is_repaired_proved_and_certified(yard: Yard) -> None:
     said = json.loads(yard.flyball("verify", ran.run, "--json").stdout)["says"]
     assert [ruling["verdict"] for ruling in said["rulings"]] == ["allow"] * ran.turns
     assert len({ruling["tree"] for ruling in said["rulings"]}) == 3
+    assert [ruling.get("unchanged", False) for ruling in said["rulings"]] == [True, False, False, True]
+    for words in (("verify", ran.run), ("show", ran.run), ("log", ran.run), ("stats",)):
+        assert yard.flyball(*words).stdout.count("2 allowed") == int(words[0] != "log"), words
     assert said["review"].startswith("accepted by critic script:")
     shown = json.loads(yard.flyball("show", ran.run, "--json").stdout)
     assert [proof["passed"] for proof in shown["proofs"]] == [False, False, True, True]

@@ -315,7 +315,9 @@ def judge(
     )
     approved, root = run.began.options.get("tier"), run.began.repo or "/workspace"
     verdict = worst((verdict, judge_tier(_paths(changes), policy, approved, root)))
-    return _tiered(run, policy, changes, _as_fact(verdict, policy, act.tree, tree))
+    ruling = _as_fact(verdict, policy, act.tree, tree)
+    unchanged = not changes and ruling.verdict == "allow"
+    return _tiered(run, policy, changes, replace(ruling, unchanged=unchanged))
 
 
 def _loosened(folder: Path, work: Workspace) -> str:

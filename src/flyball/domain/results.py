@@ -78,6 +78,7 @@ class Ruling(Fact, frozen=True, kw_only=True):
     call: str = ""  # the refused tool call that ended the turn, if it was one
     waivable: bool = True
     tree: str = ""  # the tree judged
+    unchanged: bool = False  # the turn had changed nothing
     kept: str = ""  # the ref under which a denied change was put aside
     others: tuple[str, ...] = ()
     tier: str = ""  # T0 T3 T2 T1: of the task and of all that the run has changed so far (CTO-3)

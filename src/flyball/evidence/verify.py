@@ -325,7 +325,8 @@ def _proofs(claims: CertificateText) -> Iterator[str]:
 
 
 def _rulings(claims: CertificateText) -> str:
-    verdicts = Counter(str(ruling.get("verdict")) for ruling in claims.rulings)
+    changes = [ruling for ruling in claims.rulings if not ruling.get("unchanged")]
+    verdicts = Counter(str(ruling.get("verdict")) for ruling in changes)
     names = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
     counts = ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in verdicts.items())
     waived = f", {len(claims.waived)} approved by a person" if claims.waived else ""

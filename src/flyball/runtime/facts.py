@@ -242,8 +242,9 @@ def _history(facts_: dict[str, Any]) -> list[tuple[str, str]]:
             "passed" if proof["passed"] else f"failed{f', {failing} failing' if failing is not None else ''}"
         )
         rows.append(("", f"{result}, tree {proof['tree'][:10]}, {elapsed(proof['took_us'])}"))
-    allowed = sum(ruling["verdict"] == "allow" for ruling in facts_["rulings"])
-    rows.append(("guard", f"{plural(len(facts_['rulings']), 'change')} checked, {allowed} allowed"))
+    changes = [ruling for ruling in facts_["rulings"] if not ruling.get("unchanged")]
+    allowed = sum(ruling["verdict"] == "allow" for ruling in changes)
+    rows.append(("guard", f"{plural(len(changes), 'change')} checked, {allowed} allowed"))
     for ruling in facts_["rulings"][-LIST_LIMIT:]:
         if ruling["verdict"] != "allow":
             what = {"ask": "asked", "deny": "refused"}.get(ruling["verdict"], ruling["verdict"])

@@ -104,7 +104,7 @@ class _Meter:
         match event:
             case e.ActFinished() if act is not None:
                 self._finish(event, act, before)
-            case e.Ruled(ruling=ruling):
+            case e.Ruled(ruling=ruling) if not ruling.unchanged:
                 self.counts.verdicts[ruling.verdict] += 1
             case e.Moved():
                 self.counts.moves[event.source, event.target] += 1

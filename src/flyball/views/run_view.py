@@ -464,7 +464,7 @@ def _prepared(prepared: e.Prepared) -> Words:
 
 def _ruled(ruling: e.Ruling, above_question: bool) -> Words:
     if ruling.verdict == "allow":
-        return "guard: change allowed", 0, "dim"
+        return "guard: nothing was changed" if ruling.unchanged else "guard: change allowed", 0, "dim"
     where = f" {one_line(ruling.file, 80)}" if ruling.file else " the change"
     what = "asks about" if ruling.verdict == "ask" else "refused"
     tone = "warn" if ruling.verdict == "ask" else "bad"
