@@ -118,6 +118,15 @@ def test_a_branch_that_moved_makes_it_stale(done: Done) -> None:
     assert "the new commits are not proved" in refused.stderr
 
 
+def test_a_branch_that_was_moved_back_is_told_so(done: Done) -> None:
+    cure = f"git branch -f flyball/{done.run} {done.commit[:12]}"
+    git(done.root, "branch", "-f", f"flyball/{done.run}", done.base)
+    refused = done.flyball("land", done.run)
+    assert (refused.returncode, git(done.root, "rev-parse", "main")) == (2, done.base)
+    assert "moved back" in refused.stderr and "new commits" not in refused.stderr
+    assert cure in " ".join(refused.stderr.split())
+
+
 def test_a_branch_that_is_gone_is_stale_until_another_holds_the_commit(done: Done) -> None:
     commit = done.commit
     git(done.root, "branch", "-D", f"flyball/{done.run}")

@@ -45,7 +45,7 @@ from flyball.state.run import Proof, Run
 from flyball.state_dir import write_whole
 from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
-from flyball.workspace.landing import address, push, tip_of
+from flyball.workspace.landing import address, is_ancestor, push, tip_of
 from flyball.workspace.repo import GIT_HOOKS, at_commit, found_hooks, is_dirty
 
 if TYPE_CHECKING:
@@ -250,11 +250,17 @@ def land(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finis
 def _refuse_moved(run_files: RunFiles, run: Run, commit: str) -> None:
     repo, branch = inspect_repo(run_files.folder_of_repo(run)), f"flyball/{run.id}"
     now = tip_of(repo, branch)
-    if now and now != commit and now not in run_files.workspace(run).left_at():
+    if not now or now == commit or now in run_files.workspace(run).left_at():
+        return
+    reset = f"reset the branch: `git branch -f {branch} {commit[:12]}`"
+    if is_ancestor(repo, now, commit):
         raise UserError(
-            f"The branch {branch} is at {now[:12]}, but {commit[:12]} was certified: the new commits are not proved. "
-            f"Merge them yourself with `git merge {branch}`, or reset the branch: `git branch -f {branch} {commit[:12]}`."
+            f"The branch {branch} was moved back to {now[:12]}, before {commit[:12]}, which was certified. To land that, {reset}."
         )
+    raise UserError(
+        f"The branch {branch} is at {now[:12]}, but {commit[:12]} was certified: the new commits are not proved. "
+        f"Merge them yourself with `git merge {branch}`, or {reset}."
+    )
 
 
 def _target(run_files: RunFiles, run: Run, act: e.Act) -> Target:
