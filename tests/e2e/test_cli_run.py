@@ -110,7 +110,7 @@ class AtTerminal:
     def __init__(self, place: Place, *words: str, errors: Path | None = None) -> None:
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
-        env = {**place.env, "TERM": "xterm", "COLUMNS": "120", "PAGER": "cat"}
+        env = {**place.env, "TERM": "xterm", "COLUMNS": "120", "PAGER": "sh -c 'cat; echo LESS=$LESS'"}
         with contextlib.ExitStack() as stack:
             err = stack.enter_context(errors.open("wb")) if errors else theirs
             self.process = subprocess.Popen(
@@ -124,7 +124,7 @@ class AtTerminal:
         os.close(theirs)
         self.screen, self.answered_at = bytearray(), 0
         self.is_open = True
-        self.reader = threading.Thread(target=self._read)
+        self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
     def _read(self) -> None:
@@ -136,11 +136,19 @@ class AtTerminal:
     def answer(self, shown: bytes, keys: bytes, prompt: bytes, line: bytes) -> None:
         """Press these keys, one by one, once that is shown; then fill in the prompt."""
         self.wait_for(shown)
-        for key in keys:
-            os.write(self.ours, bytes((key,)))
+        self._press(keys)
         self.wait_for(prompt)
         self.answered_at = len(self.screen)
-        os.write(self.ours, line)
+        if line.endswith(b"\n"):
+            os.write(self.ours, line)
+        else:
+            self._press(line)
+
+    def _press(self, keys: bytes) -> None:
+        """What is typed before keys are read one by one is thrown away."""
+        for key in keys:
+            eventually(lambda: not termios.tcgetattr(self.ours)[3] & termios.ICANON)
+            os.write(self.ours, bytes((key,)))
 
     def wait_for(self, shown: bytes) -> None:
         """Until that is on the screen, below the last answer."""
@@ -186,13 +194,17 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     ci = {"write": {"calc.py": FIXED, ".github/workflows/ci.yml": "on: push\n"}}
     agent = place.script(coder=[ASK, ci, FIXES])
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
-    person.answer(b"w answer", b"xw", b"Your text for the agent", b"plus\n")
+    person.answer(b"w answer", b"xw", b"Your text for the agent", b"\n")
+    assert b"No answer has this key. Keys: w answer" in person.screen
+    person.answer(b"still open", b"c", b"for good? y/N", b"n")
+    person.answer(b"still open", b"w", b"Your text for the agent", b"plus\n")
     person.answer(b"r reject", b"dr", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0
     screen = person.screen
     assert screen.count(b"+on: push") == 2  # below the question, and again in the pager
     assert visible(screen).count("+    return a + b") == 2  # the live lines erase nothing of it
     assert b"iteration 1 of 10" in screen and b"calc.py" in screen and b"flyball land" in screen
+    assert b"LESS=FRX" in screen, "the pager shows colours"
     rows = "\n".join(visible(screen))
     assert "completed:" in rows and "ended: completed" not in rows, "the summary says it once"
     assert "flyball answer" not in rows, "where keys answer, no command is named"
@@ -207,13 +219,21 @@ def test_the_inbox_is_worked_through_with_the_keyboard(place: Place) -> None:
     person = AtTerminal(place, "inbox")
     person.wait_for(b"Question 1 of 2")
     person.answer(b"w answer", b"]", b"r reject", b"[")
-    person.answer(b"Question 1 of 2", b"]", b"undo the change", b"d")
+    person.answer(b"Question 1 of 2", b"c", b"for good? y/N", b"\x03")
+    person.answer(b"Not answered.", b"z", b"No answer has this key. Keys: ", b"]")
+    person.answer(b"undo the change", b"", b"Press a key", b"d")
     person.answer(b"+on: push", b"r", b"Your reason", b"Leave CI alone\n")
     assert person.code() == 0 and b"1 question still open." in person.screen
     assert "Answer saved: reject." in person.screen.decode()
     assert len(place.fb("inbox", "--json").json) == 2, "it is not resumed yet"
     assert place.fb("resume", "@last").code == 0
     assert answers_given(place) == [("reject", "Leave CI alone")]
+
+
+def test_a_second_key_cancels(place: Place) -> None:
+    person = AtTerminal(place, *place.loop_words(ASK))
+    person.answer(b"c cancel", b"c", b"for good? y/N", b"y")
+    assert person.code() == 1 and place.last()["end"] == "cancelled"
 
 
 def test_watch_takes_answers_as_keys_too(place: Place) -> None:

@@ -7,7 +7,7 @@ import shutil
 import click
 
 from flyball.cli import say, terminal_width
-from flyball.cli.keys import ROOM, letters_of, show_change, take_answer
+from flyball.cli.keys import ROOM, key_list, letters_of, show_change, take_answer
 from flyball.cli.shown_diff import coloured
 from flyball.runtime.app import App
 from flyball.runtime.questions import change_of
@@ -16,6 +16,7 @@ from flyball.views.choices import QUIT, SHOW, choices
 from flyball.views.text import fields, plural
 
 NEXT, BACK = ("\x1b[C", "]"), ("\x1b[D", "[")  # an arrow, or a bracket
+MOVES = f"→ next · ← previous · {QUIT} quit"
 LEAVES = ("\x03", "\x04", "\x1b", QUIT)  # Ctrl+C, Ctrl+D, Escape
 
 
@@ -52,14 +53,19 @@ def _show(app: App, run: Run, text: str, title: str) -> None:
     for line in lines[:fits]:
         click.echo(coloured(line))
     more = f" ({len(lines) - fits} more lines)" if len(lines) > fits else ""
-    show = [(f"{SHOW} diff", f"show the whole change{more}")] if lines else []
-    say("\n".join(("", *fields([*choices(run.question, letters_of(run)), *show], terminal_width()))))
+    _show_keys(run, f"show the whole change{more}" if lines else "")
+
+
+def _show_keys(run: Run, show: str) -> None:
+    assert run.question is not None
+    rows = [*choices(run.question, letters_of(run)), *([(f"{SHOW} diff", show)] if show else [])]
+    say("\n".join(("", *fields(rows, terminal_width()))))
+    say(f"  Press a key to answer, or: {MOVES}")
 
 
 def _choice(app: App, run: Run) -> str:
     """What the person does with the question: answered | next | back | quit."""
     verbs = letters_of(run)
-    say(f"  Press a key to answer, or: → next · ← previous · {QUIT} quit")
     while True:
         key = click.getchar()
         key = key.lower() if len(key) == 1 else key
@@ -71,5 +77,9 @@ def _choice(app: App, run: Run) -> str:
             return "back"
         if key == SHOW:
             show_change(app, run)
-        elif key in verbs and take_answer(app, run, verbs[key]):
+        elif key not in verbs:
+            say(key_list(run, MOVES))
+            continue
+        elif take_answer(app, run, verbs[key]):
             return "answered"
+        _show_keys(run, "show the whole change" if change_of(app, run) else "")

@@ -19,12 +19,13 @@ from flyball.cli.screen import Screen, Terminal
 from flyball.cli.shown_diff import coloured
 from flyball.errors import FlyballError
 from flyball.runtime.app import App
-from flyball.runtime.questions import NEEDS_TEXT, change_of
+from flyball.runtime.questions import ABOUT_A_CHANGE, NEEDS_TEXT, change_of
 from flyball.state.run import Run
-from flyball.views.choices import SHOW, keys_of
+from flyball.views.choices import SHOW, choices, keys_of
 from flyball.views.text import fields
 
 TAKES_REASON = ("reject",)
+ESCAPES = 16  # bytes that a key may send, at most
 ROOM = 14  # lines that a question itself takes
 Askers = Callable[[], Sequence[Run]]
 CLOSED = (OSError, ValueError, termios.error)  # what a closed terminal raises
@@ -34,7 +35,16 @@ def letters_of(run: Run) -> dict[str, str]:
     return keys_of(run.question) if run.question else {}
 
 
+def key_list(run: Run, *more: str) -> str:
+    """What a key that means nothing is answered with."""
+    keys = [f"{key} {verb}" for key, verb in letters_of(run).items()]
+    shows = [f"{SHOW} diff"] if run.question and run.question.kind in ABOUT_A_CHANGE else []
+    return f"No answer has this key. Keys: {' · '.join((*keys, *shows, *more))}"
+
+
 def show_change(app: App, run: Run) -> None:
+    """In the pager, which shows colours and leaves a short change on the screen, as it does for git."""
+    os.environ.setdefault("LESS", "FRX")
     text = "\n".join(coloured(line) for line in change_of(app, run)) or "No files were changed."
     click.echo_via_pager(text, color=True)
 
@@ -47,17 +57,31 @@ def take_answer(app: App, run: Run, verb: str, *, quiet: bool = False) -> bool:
     text = ""
     try:
         if verb in NEEDS_TEXT:
-            text = click.prompt("Your text for the agent")
+            text = _line("Your text for the agent (empty line: back)")
         elif verb in TAKES_REASON:
-            text = click.prompt("Your reason, for the agent (Enter for none)", default="", show_default=False)
+            text = _line("Your reason, for the agent (empty line: none, Ctrl+C: back)")
+        if (verb in NEEDS_TEXT and not text.strip()) or (verb == "cancel" and not _confirmed(run)):
+            raise click.Abort
         send_answer(app, run, verb, text, quiet=quiet)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         click.echo("Not answered.")
         return False
     except FlyballError as problem:
         click.echo(str(problem), err=True)
         return False
     return True
+
+
+def _line(prompt: str) -> str:
+    return str(click.prompt(prompt, default="", show_default=False))
+
+
+def _confirmed(run: Run) -> bool:
+    """A run is not ended for good by one key."""
+    click.echo(f"Cancel run {run.id} for good? y/N ", nl=False)
+    key = click.getchar()
+    click.echo(key if key.isprintable() else "")
+    return key.lower() == "y"
 
 
 @contextlib.contextmanager
@@ -79,6 +103,11 @@ def _open(app: App, screen: Terminal, askers: Askers) -> AnswerKeys | None:
         if sys.stdin.isatty():
             return AnswerKeys(app, screen, sys.stdin.fileno(), askers)
     return None
+
+
+def _how_to(show: str) -> list[str]:
+    """The last lines below a question."""
+    return [*(fields([(f"{SHOW} diff", show)]) if show else []), "  Press a key to answer."]
 
 
 class AnswerKeys:
@@ -121,14 +150,15 @@ class AnswerKeys:
             for line in ("", *lines[:fits]) if lines else ():
                 click.echo(coloured(line), color=True)
         more = f" ({len(lines) - fits} more lines)" if len(lines) > fits else ""
-        show = fields([(f"{SHOW} diff", f"show the whole change{more}")]) if lines else []
-        return [*show, "  Press a key to answer."]
+        return _how_to(f"show the whole change{more}" if lines else "")
 
     def key(self) -> None:
-        """One key was pressed. Without a question, or without a meaning, it does nothing."""
+        """One key was pressed. Without a question it does nothing."""
         pressed = b""
         with contextlib.suppress(OSError):
             pressed = os.read(self.source, 1)
+            if pressed == b"\x1b" and select.select([self.source], [], [], 0)[0]:
+                os.read(self.source, ESCAPES)  # the rest of an arrow key
         self.closed = not pressed
         letter = pressed.decode("ascii", "replace").lower()
         runs = self._open_questions()
@@ -137,6 +167,8 @@ class AnswerKeys:
             self._show_next(runs)
         elif letter in (SHOW, *letters_of(run)):
             self._act(run, letter)
+        elif not self.closed:
+            self.screen.say(key_list(run))
 
     def _open_questions(self) -> dict[str, Run]:
         """The runs that wait for an answer, by their questions."""
@@ -158,6 +190,11 @@ class AnswerKeys:
             self.closed = True
         if self.shown in self.answered:
             self._show_next(self._open_questions())
+        elif not self.closed:
+            has_change = bool(change_of(self.app, run))
+            options = fields(choices(run.question, letters_of(run))) if run.question else []
+            head = f"Question {self.shown} is still open."
+            self.screen.ask([head, *options, *_how_to("show the whole change" if has_change else "")])
 
     @contextlib.contextmanager
     def _line_mode(self) -> Generator[None]:

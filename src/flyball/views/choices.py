@@ -9,6 +9,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import TAKES_TEXT
 
 RETRY = "the agent tries again"
+RETRY_STEP = "the same as go-on, but failed tests run again even if no file has changed"
 TEXT = "TEXT: the agent continues with your text as its instruction"
 # verb -> the key that answers with it, the same in every question
 KEYS = {
@@ -63,12 +64,27 @@ DOES_HERE = {
         "reject": "refuse it; the agent continues without",
     },
     "budget": {"approve": "the same as raise"},
-    "done": {"approve": "accept the work as done"},
     "breakpoint": {
         "reject": "discard the outcome and repeat this state",
         "redirect": "TEXT: repeat this state with your text as its instruction",
     },
-    "loop": {"go-on": "allow one more turn"},
+    "clarification": {
+        "answer": "TEXT: the agent gets your text as the answer to its question",
+        "redirect": "TEXT: the agent gets your text as a new instruction instead of an answer",
+    },
+    "done": {
+        "approve": "accept the work as done",
+        "answer": "TEXT: it is not done; the agent continues with your text",
+        "redirect": "TEXT: the same as answer",
+    },
+    "loop": {
+        "go-on": "continue as before; the count starts again",
+        "answer": "TEXT: continue, and tell the agent what to do differently",
+        "redirect": "TEXT: the same as answer",
+        "retry": RETRY_STEP,
+    },
+    "infrastructure": {"go-on": "try the same step again", "retry": RETRY_STEP},
+    "limit": {"go-on": "allow the same once more and continue", "retry": RETRY_STEP},
     "escalation": {"redirect": "TEXT: make a new plan with your text"},
 }
 
