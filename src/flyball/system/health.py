@@ -188,14 +188,14 @@ def _leftovers(app: App) -> Iterator[Line]:
         run for one in usage_.repos for run in one.runs if run.status == "ended" and run.sizes["checkouts"]
     ]
     for run in ended:
-        kept = (
+        contents = (
             "changes that are saved nowhere else" if run.kept_checkout else "files that are no longer needed"
         )
         cure = f"Look at {app.dirs.run(run.run).checkout}, then `flyball rm {run.run}`."
         yield Line(
             "checkouts",
             "warn",
-            f"ended run {run.run} holds {kept}",
+            f"ended run {run.run} holds {contents}",
             cure if run.kept_checkout else "flyball prune",
         )
     stray = forgotten(app, usage_.unknown) if usage_.unknown else []

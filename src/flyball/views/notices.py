@@ -90,15 +90,15 @@ def _notice(run: Run, key: str, verb: str, body: str) -> Notice:
 class Throttle(Struct):
     """Says whether a notice goes out now. Those that do not are kept, to be told together."""
 
-    told: dict[str, int] = field(default_factory=dict[str, int])  # key -> when
+    times: dict[str, int] = field(default_factory=dict[str, int])  # key -> when
     sent: list[int] = field(default_factory=list[int])
     held: list[Notice] = field(default_factory=list[Notice])
 
     def admit(self, notice: Notice, now: int) -> bool:
         self._forget(now)
-        if notice.key in self.told:
+        if notice.key in self.times:
             return False
-        self.told[notice.key] = now
+        self.times[notice.key] = now
         if self.held or len(self.sent) >= MOST:
             self.held.append(notice)
             return False
@@ -128,4 +128,4 @@ class Throttle(Struct):
 
     def _forget(self, now: int) -> None:
         self.sent = [at for at in self.sent if now - at < PERIOD_US]
-        self.told = {key: at for key, at in self.told.items() if now - at < AGAIN_US}
+        self.times = {key: at for key, at in self.times.items() if now - at < AGAIN_US}

@@ -28,12 +28,12 @@ def escaped(text: str) -> Html:
 
 def tag(name: str, /, *children: Child, **attributes: str | bool | None) -> Html:
     """An element. `class_` is the attribute `class`, `data_x` is `data-x`; False and None leave an attribute out."""
-    shown = (
+    written_attributes = (
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(value)}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
-    head = f"<{name}{''.join(shown)}>"
+    head = f"<{name}{''.join(written_attributes)}>"
     return Html(head if name in EMPTY else f"{head}{joined(*children)}</{name}>")
 
 

@@ -45,11 +45,11 @@ from flyball.workspace.repo import Repo, attribute_rules, entries, ignore_rules,
 
 
 class Clone(Struct, frozen=True):
-    """What such a git directory is made from; the user's store has the `known` commits."""
+    """What such a git directory is made from; `commits` are in the user's store."""
 
     git: Git
     plan: Plan
-    known: Sequence[str]
+    commits: Sequence[str]
 
 
 def place(clone: Clone, checkout: Path, commit: str, index: Path, staged: str | None = None) -> None:
@@ -61,8 +61,8 @@ def place(clone: Clone, checkout: Path, commit: str, index: Path, staged: str | 
     refs = dict(clone.plan.refs) | {clone.plan.head: commit}
     try:
         make_git_dir(draft, replace(clone.plan, refs=refs, bare=False))
-        if (staged or commit) not in clone.known:
-            pack_into(clone.git, draft, [staged or commit], clone.known)
+        if (staged or commit) not in clone.commits:
+            pack_into(clone.git, draft, [staged or commit], clone.commits)
         shutil.copy2(index, draft / "index")
         remove(checkout / ".git")
         draft.rename(checkout / ".git")

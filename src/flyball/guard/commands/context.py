@@ -218,8 +218,8 @@ class Chain:
 
     def entry(self) -> ShellState:
         """The state in which the next command starts. A command that cannot be reached is judged all the same."""
-        wanted = {"&&": self.well, "||": self.ill}.get(self.joint)
-        return wanted.copy() if wanted else self.end()
+        state = {"&&": self.well, "||": self.ill}.get(self.joint)
+        return state.copy() if state else self.end()
 
     def end(self) -> ShellState:
         return either(self.well, self.ill) or self.last
@@ -241,13 +241,13 @@ class Chain:
 
 def unmoved(after: ShellState, before: ShellState) -> ShellState:
     """The state if a `cd` failed: other assignments stay."""
-    kept = dict(after.variables)
-    kept.pop("OLDPWD", None)
+    variables = dict(after.variables)
+    variables.pop("OLDPWD", None)
     if "OLDPWD" in before.variables:
-        kept["OLDPWD"] = before.variables["OLDPWD"]
+        variables["OLDPWD"] = before.variables["OLDPWD"]
     if before.variables.get("DIRSTACK"):  # without one a later `popd` fails, too
-        kept["DIRSTACK"] = None if _is_deeper(after, before) else kept.get("DIRSTACK")
-    return msgspec.structs.replace(after, cwds=before.cwds, variables=kept)
+        variables["DIRSTACK"] = None if _is_deeper(after, before) else variables.get("DIRSTACK")
+    return msgspec.structs.replace(after, cwds=before.cwds, variables=variables)
 
 
 def _is_deeper(after: ShellState, before: ShellState) -> bool:

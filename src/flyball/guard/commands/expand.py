@@ -232,15 +232,15 @@ def _tilde(parts: tuple[Part, ...], host: Host) -> tuple[Part, ...]:
 
 
 def _fields(parts: tuple[Part, ...], context: Context, host: Host) -> list[Arg]:
-    done: list[Arg] = []
+    result: list[Arg] = []
     current: list[Arg] = []
     for part in _tilde(parts, host):
         for number, field in enumerate(_part(part, context, host)):
             if number and current:
-                done.append(merged(current))
+                result.append(merged(current))
                 current = []
             current.extend(field)
-    return [*done, merged(current)] if current else done
+    return [*result, merged(current)] if current else result
 
 
 def _part(part: Part, context: Context, host: Host) -> list[list[Arg]]:

@@ -72,8 +72,8 @@ def is_chosen(texts: list[str]) -> bool:
 
 def _has_a_word(form: str) -> bool:
     """Two letters in a row, where `%p` may be empty."""
-    left = _DIRECTIVE.sub(lambda match: "" if match[0][-1] in "pP" else "0", form)
-    return "%" in left or re.search("[A-Za-z]{2}", left) is not None
+    rest = _DIRECTIVE.sub(lambda match: "" if match[0][-1] in "pP" else "0", form)
+    return "%" in rest or re.search("[A-Za-z]{2}", rest) is not None
 
 
 def _git(sub: str, rest: list[str]) -> bool:
@@ -301,16 +301,16 @@ def printed_text(name: str, rest: list[str]) -> str | None:
 
 def _formatted(shape: str, values: list[str]) -> str | None:
     """printf goes through its format until the values are used up."""
-    wanted = len(re.findall(r"%s", shape.replace("%%", "")))
+    count = len(re.findall(r"%s", shape.replace("%%", "")))
     if re.search(r"%[^s%]", shape) or len(values) > 64:
         return None
-    rounds = [values[at : at + wanted] for at in range(0, len(values), wanted)] if wanted else []
+    rounds = [values[at : at + count] for at in range(0, len(values), count)] if count else []
     return "".join(_filled(shape, some) for some in rounds or [[]])
 
 
 def _filled(shape: str, values: list[str]) -> str:
-    left = iter(values)
-    return re.sub("%[s%]", lambda match: "%" if match[0] == "%%" else next(left, ""), shape)
+    remaining = iter(values)
+    return re.sub("%[s%]", lambda match: "%" if match[0] == "%%" else next(remaining, ""), shape)
 
 
 class _Quiet:

@@ -39,7 +39,7 @@ class Move(Struct, frozen=True, kw_only=True):
     at: int = 0
     finished: Finished | None = None
     message: messages.AnyMessage | None = None
-    given: tuple[e.AnyEvent, ...] = ()
+    events: tuple[e.AnyEvent, ...] = ()
     outcome: str = ""
 
 
@@ -92,13 +92,13 @@ def _in_flight(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Mov
         premise.results == "all" and run.tries.interruptions == 0
     ):
         cut = e.ActInterrupted(at=now, key=act.key, reason="its keeper was killed")
-        yield Move(says="its process is killed with the driver", kind="interrupted", at=now, given=(cut,))
+        yield Move(says="its process is killed with the driver", kind="interrupted", at=now, events=(cut,))
         if run.tries.interruptions == 0:
             cut = e.ActInterrupted(at=now, key=act.key, reason="its sandbox is gone", gone=True)
-            yield Move(says="its sandbox is gone", kind="interrupted", at=now, given=(cut,))
+            yield Move(says="its sandbox is gone", kind="interrupted", at=now, events=(cut,))
     if run.asked in ("stop", "cancel"):
         cut = e.ActInterrupted(at=now, key=act.key, reason=runs.BY_A_PERSON)
-        yield Move(says="the act is stopped", kind="interrupted", at=now, given=(cut,))
+        yield Move(says="the act is stopped", kind="interrupted", at=now, events=(cut,))
 
 
 def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
@@ -112,10 +112,10 @@ def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
             continued.append(
                 e.Charged(at=now, run=act.child, usage=usage, turns=result.turns, took_us=premise.took_us)
             )
-        yield Move(says=came.says, kind="finished", at=now, finished=came.finished, given=tuple(continued))
+        yield Move(says=came.says, kind="finished", at=now, finished=came.finished, events=tuple(continued))
     if stopped:
         went_on = e.ChildWentOn(at=now, run=act.child)
-        yield Move(says="the run below goes on", kind="below", at=now, given=(went_on,))
+        yield Move(says="the run below goes on", kind="below", at=now, events=(went_on,))
     elif premise.results != "onward":
         for status, code, until in BELOW:
             yield _below_stops(act, status, code, now + until if until else None, now)
@@ -123,7 +123,7 @@ def _below(run: Run, act: e.Act, premise: Premise, now: int) -> Iterator[Move]:
 
 def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int) -> Move:
     stop = e.ChildStopped(at=now, run=act.child, status=status, stop=e.Stop(code=code), until=until)
-    return Move(says=f"the run below stops: {code}", kind="below", at=now, given=(stop,))
+    return Move(says=f"the run below stops: {code}", kind="below", at=now, events=(stop,))
 
 
 # ---- people --------------------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
             return _due(run, move.at)
         case "finished":
             assert move.finished is not None
-            after = runs.fold(run, move.given)
-            return [*move.given, *decide.react(after, move.finished, move.at)]
+            after = runs.fold(run, move.events)
+            return [*move.events, *decide.react(after, move.finished, move.at)]
         case "message":
             assert move.message is not None
             return mail.hear(run, messages.encode(move.message), 1, move.at)
@@ -171,7 +171,7 @@ def facts(run: Run, move: Move) -> list[e.AnyEvent]:
         case "outcome":
             return decide.trigger(run, move.outcome, move.at)
         case _:
-            return list(move.given)
+            return list(move.events)
 
 
 def _due(run: Run, now: int) -> list[e.AnyEvent]:

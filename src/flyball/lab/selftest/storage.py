@@ -36,9 +36,9 @@ WHOLE = 16  # at one in this many points it continues to the end
 class FailedDriver(Struct):
     """What a driver knows when its disk has failed: what was acknowledged, and the error message."""
 
-    told: int = 0  # events
+    acknowledged: int = 0  # events
     posted: int = 0  # messages
-    said: str = ""
+    error: str = ""
 
 
 class SweepResult(Struct):
@@ -82,7 +82,7 @@ class Bench:
         self._clear()
         self.disk.begin(DiskFault())
         lived = self._live()
-        assert (lived.said, lived.told) == ("", len(self.story.entries)), lived
+        assert (lived.error, lived.acknowledged) == ("", len(self.story.entries)), lived
         return list(self.disk.operations)
 
     def trial(self, trouble: DiskFault, whole: bool = False) -> tuple[str, str]:
@@ -90,8 +90,8 @@ class Bench:
         self._clear()
         self.disk.begin(trouble)
         lived = self._live()
-        if lived.said and not self._is_a_sentence(lived.said, trouble):
-            return "wrong", f"it said: {lived.said}"
+        if lived.error and not self._is_a_sentence(lived.error, trouble):
+            return "wrong", f"it said: {lived.error}"
         if trouble.kind in ("tear", "lose"):
             self.disk.power_cut()
             Path(f"{self.path}-shm").unlink(
@@ -115,12 +115,12 @@ class Bench:
         try:
             journal = self._open()
         except JournalError as error:
-            lived.said = str(error)
+            lived.error = str(error)
             return lived
         try:
             self._write(journal, lived, "first", len(self.story.steps))
         except JournalError as error:
-            lived.said = str(error)
+            lived.error = str(error)
         with suppress(JournalError):
             journal.close()
         return lived
@@ -130,7 +130,7 @@ class Bench:
 
     def _write(self, journal: SqliteJournal, lived: FailedDriver, driver: str, steps: int) -> None:
         fence = journal.acquire(RUN, driver, lambda _: False)
-        coming = [step for step in self.story.steps if step.write.after >= lived.told]
+        coming = [step for step in self.story.steps if step.write.after >= lived.acknowledged]
         for step in coming[:steps]:
             waiting = journal.mail(RUN)
             if step.message and not waiting:
@@ -138,7 +138,7 @@ class Bench:
                 lived.posted += 1
                 waiting = journal.mail(RUN)
             messages = tuple(message.id for message in waiting[:1]) if step.message else ()
-            lived.told += len(journal.append([replace(step.write, fence=fence, messages=messages)]))
+            lived.acknowledged += len(journal.append([replace(step.write, fence=fence, messages=messages)]))
 
     # ---- what a new driver finds
 
@@ -156,9 +156,9 @@ class Bench:
                 return "wrong", why
         finally:
             journal.close()
-        if len(entries) < lived.told:
-            return "shorter", f"{len(entries)} of {lived.told} events"
-        return ("kept", lived.said) if lived.said else ("unharmed", "")
+        if len(entries) < lived.acknowledged:
+            return "shorter", f"{len(entries)} of {lived.acknowledged} events"
+        return ("kept", lived.error) if lived.error else ("unharmed", "")
 
     def _differs(self, journal: SqliteJournal, entries: list[Entry]) -> str:
         """Whether everything stored belongs to the story, and the state is what the events add up to."""
@@ -176,19 +176,23 @@ class Bench:
         return ""
 
     def _lost(self, journal: SqliteJournal, entries: list[Entry], lived: FailedDriver) -> str:
-        if len(entries) < lived.told:
-            return f"{lived.told} events were acknowledged, {len(entries)} are there"
+        if len(entries) < lived.acknowledged:
+            return f"{lived.acknowledged} events were acknowledged, {len(entries)} are there"
         waiting = len(journal.mail(RUN))
         if waiting < lived.posted - self.story.taken(len(entries)):
             return f"{lived.posted} messages were acknowledged, {waiting} wait at event {len(entries)}"
         return ""
 
     def _cannot_go_on(self, journal: SqliteJournal, seq: int, whole: bool) -> str:
-        lived = FailedDriver(told=seq)
+        lived = FailedDriver(acknowledged=seq)
         self._write(journal, lived, "second", len(self.story.steps) if whole else ON)
-        if tuple(journal.read(RUN)) != self.story.entries[: lived.told] or journal.faults():
+        if tuple(journal.read(RUN)) != self.story.entries[: lived.acknowledged] or journal.faults():
             return f"it went on from event {seq} to something else"
-        return "" if not whole or lived.told == len(self.story.entries) else f"it stopped at {lived.told}"
+        return (
+            ""
+            if not whole or lived.acknowledged == len(self.story.entries)
+            else f"it stopped at {lived.acknowledged}"
+        )
 
 
 _names = count()

@@ -76,4 +76,4 @@ def _cue(run: Run, move: Move) -> Cue | None:
 
 
 def _by_a_person(move: Move) -> bool:
-    return any(isinstance(fact, e.ActInterrupted) and fact.reason == BY_A_PERSON for fact in move.given)
+    return any(isinstance(fact, e.ActInterrupted) and fact.reason == BY_A_PERSON for fact in move.events)

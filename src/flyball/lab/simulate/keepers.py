@@ -57,7 +57,7 @@ class KeptAct(Struct):
     post: Post
     alone_since: int | None = None
     cut: str = ""  # why it had no result
-    told: Post | None = None  # whom it reported to
+    informed: Post | None = None  # whom it reported to
 
     @property
     def root(self) -> str:
@@ -115,9 +115,9 @@ class Keepers:
         )
 
     def _over(self, entry: KeptAct, post: Post) -> None:
-        if entry.post is not post or entry.told is post or entry.alone_since is not None:
+        if entry.post is not post or entry.informed is post or entry.alone_since is not None:
             return  # its driver has gone, or knows already
-        entry.told = post
+        entry.informed = post
         if entry.cut:
             post(Interrupted(entry.act.key, entry.cut, "ref"))
             return
@@ -166,7 +166,7 @@ class Keepers:
             if entry.alone_since is not None:
                 continue
             entry.alone_since = self.stage.true
-            if entry.cut or entry.told is entry.post:
+            if entry.cut or entry.informed is entry.post:
                 continue  # it has ended, though that is perhaps not recorded
             doomed = self.stage.rng.random() < fraction
             if doomed and entry.ends > self.stage.true and entry.act.do.partition(":")[0] in KEPT:

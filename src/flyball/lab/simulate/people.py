@@ -204,8 +204,8 @@ class People:
         root = run.began.root or run.id
         self.helped[root] = self.helped.get(root, 0) + 1
         gives_up = gives_up or self.helped[root] > PATIENCE or sum(self.helped.values()) > 2 * PATIENCE
-        wanted = ("abandon", "cancel") if gives_up else HELPFUL
-        verb = next((verb for verb in wanted if verb in question.verbs), question.verbs[0])
+        verbs = ("abandon", "cancel") if gives_up else HELPFUL
+        verb = next((verb for verb in verbs if verb in question.verbs), question.verbs[0])
         choices = run.machine.groups.get("working", ())
         state = run.path.origin if run.path.origin in choices else next(iter(choices), "")
         data = {"state": state} if run.here.act == "ask" and choices else {}

@@ -186,7 +186,7 @@ class _Explored:
 
 def _may_be(run: Run, move: Move) -> bool:
     """An act without a process cannot be lost: a new driver does it again. No world loses the files that acts need."""
-    cut = next((fact for fact in move.given if isinstance(fact, e.ActInterrupted)), None)
+    cut = next((fact for fact in move.events if isinstance(fact, e.ActInterrupted)), None)
     if cut is None or cut.reason == BY_A_PERSON:
         return True
     return not cut.gone and run.act is not None and run.act.do.partition(":")[0] in KEPT

@@ -321,10 +321,14 @@ def page(week: Week, result: SeedResult) -> list[str]:
         + ", ".join(f"{count} {how}" for how, count in became.most_common())
     ]
     for machine in MACHINES:
-        taken = {pair[1:]: count for pair, count in week.coverage.outcomes.items() if pair[0] == machine}
+        outcome_counts = {
+            pair[1:]: count for pair, count in week.coverage.outcomes.items() if pair[0] == machine
+        }
         lines += ["", f"{machine}: states, and how often each was left by which outcome"]
-        for state in dict.fromkeys(state for state, _ in taken):
-            outcomes = (f"{name} {count}" for (where, name), count in sorted(taken.items()) if where == state)
+        for state in dict.fromkeys(state for state, _ in outcome_counts):
+            outcomes = (
+                f"{name} {count}" for (where, name), count in sorted(outcome_counts.items()) if where == state
+            )
             lines.append(f"  {state:<18}{', '.join(outcomes)}")
     for title, counts in (
         ("Triggers", week.taken.triggers),

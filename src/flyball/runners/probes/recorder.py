@@ -72,8 +72,8 @@ class Recorder:
 
     def run_alone(self, name, file, request):
         """A test that passed also runs where its runner is not loaded; `request` says how."""
-        asked = self.room.get("tests") or [name]
-        if not any(("::" + one).endswith("::" + name) for one in asked):
+        names = self.room.get("tests") or [name]
+        if not any(("::" + one).endswith("::" + name) for one in names):
             return False
         try:
             return bool(self.helpers and self.helpers.run(name, file, request(self.alone)))

@@ -204,22 +204,22 @@ def _only_of(suite):
     if not _wanted or not hasattr(suite, "__iter__"):
         return suite
     tests = list(_flat(suite))
-    kept = _chosen(tests, _id_of)
-    repeated = kept + [copy.copy(test) for _ in range(_times - 1) for test in kept]
-    return suite if kept is tests and _times == 1 else type(suite)(repeated)
+    selected = _chosen(tests, _id_of)
+    repeated = selected + [copy.copy(test) for _ in range(_times - 1) for test in selected]
+    return suite if selected is tests and _times == 1 else type(suite)(repeated)
 
 
 def _chosen(tests, id_of):
     """The tests that are asked for; all of them where one is not among them."""
     if _room.get("files"):
-        kept = [
+        selected = [
             test
             for test in tests
             if _file_of_id(id_of(test), test) in _wanted or "_FailedTest" in id_of(test)
         ]
-        return kept or tests
-    kept = [test for test in tests if id_of(test) in _wanted]
-    return kept if _wanted and len(kept) >= len(_wanted) else tests
+        return selected or tests
+    selected = [test for test in tests if id_of(test) in _wanted]
+    return selected if _wanted and len(selected) >= len(_wanted) else tests
 
 
 def _file_of_id(name, test):
@@ -421,18 +421,18 @@ def _plain_room(room):
         return None
     plain, alone, helper = _loaded("plain.plain"), _loaded("plain.alone"), _loaded("plain.helper")
     alone.stand_in = helper.stand_in = _loaded("plain.stand_in")
-    made = plain.install(room["root"], room["source"], room["argv"])
-    made.broken = {os.path.join(room["root"], path): text for path, text in room["broken"].items()}
+    plain_room = plain.install(room["root"], room["source"], room["argv"])
+    plain_room.broken = {os.path.join(room["root"], path): text for path, text in room["broken"].items()}
     _PATCHES["_pytest.runner"] = _patch_current_test
     pipes = os.environ.pop(alone.PIPES, "")
     if pipes:
         numbers = [int(number) for number in pipes.split(",")]
         sys.modules["main"] = type(sys)("main")
-        sys.modules["main"].main = lambda: helper.serve(made, _recorder, numbers, HERE, room["alone_s"])
+        sys.modules["main"].main = lambda: helper.serve(plain_room, _recorder, numbers, HERE, room["alone_s"])
         _PATCHES.clear()
     elif room.get("alone") and not _recorder.is_nested():
-        _start_alone(alone, made, getattr(sys, "orig_argv", ()))
-    return lambda: plain.hide(made)
+        _start_alone(alone, plain_room, getattr(sys, "orig_argv", ()))
+    return lambda: plain.hide(plain_room)
 
 
 def _start_alone(alone, made, words):

@@ -169,8 +169,8 @@ def config(call: Call) -> None:
     reads = call.given.has(
         "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color"
     )
-    asked = call.given.values("--get", "--get-all", "--get-regexp", "--get-urlmatch")
-    names = [arg.text for arg in [*asked, *call.operands]]
+    keys = call.given.values("--get", "--get-all", "--get-regexp", "--get-urlmatch")
+    names = [arg.text for arg in [*keys, *call.operands]]
     if names[:1] in (["get"], ["list"]):
         _secret_setting(call, names)
         return

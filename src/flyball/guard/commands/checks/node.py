@@ -199,8 +199,8 @@ def bundler(call: Call) -> None:
     )
     if serves:
         call.ask("serves", "Starts a server.")
-    wanted = [*call.operands, *call.given.values("-t", "--target", "--targets")]
-    if any(is_risky(call, arg.text) for arg in wanted):
+    targets = [*call.operands, *call.given.values("-t", "--target", "--targets")]
+    if any(is_risky(call, arg.text) for arg in targets):
         call.ask("publish", f"The task for '{call.name}' looks like it publishes or deploys.")
     if call.name == "turbo" and word in {"login", "logout", "link", "unlink", "daemon", "telemetry", "gen"}:
         call.ask("network", f"'turbo {word}' contacts a remote service.")

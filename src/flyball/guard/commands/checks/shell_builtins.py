@@ -37,11 +37,15 @@ def cd(call: Call) -> None:
         return
     call.path("look", target)
     moved = [joined(cwd, target) for cwd in call.context.cwds]
-    left = call.context.cwds[0] if len(call.context.cwds) == 1 and call.context.cwds[0] != UNKNOWN else None
-    call.context.variables["OLDPWD"] = left
+    previous = (
+        call.context.cwds[0] if len(call.context.cwds) == 1 and call.context.cwds[0] != UNKNOWN else None
+    )
+    call.context.variables["OLDPWD"] = previous
     if call.name == "pushd":
         below = call.context.variables.get("DIRSTACK", ())
-        call.context.variables["DIRSTACK"] = (left, *below) if left and isinstance(below, tuple) else None
+        call.context.variables["DIRSTACK"] = (
+            (previous, *below) if previous and isinstance(below, tuple) else None
+        )
     call.context.state.cwds = tuple(dict.fromkeys(moved))
     for text in call.judge.traps if not call.context.in_trap else ():
         trap_runs(call, text)
