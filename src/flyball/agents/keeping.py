@@ -91,7 +91,7 @@ class Keeper:
         self.reason, self.kill_at, self.termed = "", 0.0, False
         self.swept: set[int] = set()
         self.stopped: set[int] = set()
-        self.rounds, self.told, self.told_at = 0, 0, 0.0
+        self.rounds, self.reported, self.reported_at = 0, 0, 0.0
         self.crowd_at = self.began + CROWD_EVERY_S if spec.get("processes") else float("inf")
 
     def run(self) -> None:
@@ -318,8 +318,8 @@ class Keeper:
 
     def patience(self) -> float:
         waits = [limit - used for _, limit, used in self.clocks() if limit is not None]
-        if self.told != self.out.kept:
-            waits.append(self.told_at + REPORT_EVERY_S - time.monotonic())
+        if self.reported != self.out.kept:
+            waits.append(self.reported_at + REPORT_EVERY_S - time.monotonic())
         if self.login:
             waits.append(self.login.next - time.monotonic())
         if not self.reason:
@@ -382,9 +382,9 @@ class Keeper:
     # ---- output
 
     def report(self) -> None:
-        if self.told != self.out.kept and time.monotonic() >= self.told_at + REPORT_EVERY_S:
-            self.told, self.told_at = self.out.kept, time.monotonic()
-            self.tell({"out": self.told})
+        if self.reported != self.out.kept and time.monotonic() >= self.reported_at + REPORT_EVERY_S:
+            self.reported, self.reported_at = self.out.kept, time.monotonic()
+            self.tell({"out": self.reported})
 
     def tell(self, message: dict[str, Any]) -> None:
         for client, _ in self.clients.values():

@@ -53,7 +53,7 @@ class Lanes:
         self.checked = 0  # when it was last looked whether everything fits together
         self.known: set[Mismatch] = set()
         self.forge: forge_watch.ForgeWatch | None = None
-        self.seen = forge_watch.NOTHING  # what GitHub said last
+        self.forge_state = forge_watch.NOTHING  # what GitHub said last
         self.webhook: Webhook | None = None
         self.settings = Settings()
         self.earlier: dict[str, str] = {}  # what became of the tasks of lanes that have ended
@@ -128,7 +128,7 @@ class Lanes:
         self.checked = self.app.clock.now()
         if self.app.dirs.is_prune_due(self.checked):
             prune_daily(self.app)
-        mismatches_ = mismatches(self.app, self.repo.root, self.runs, self.seen)
+        mismatches_ = mismatches(self.app, self.repo.root, self.runs, self.forge_state)
         news = [one for one in mismatches_ if one not in self.known]
         self.known = set(mismatches_)
         for lane in self.lanes:
@@ -152,7 +152,7 @@ class Lanes:
         self._fire()
         self._ask_forge()
         backlog_ = backlog(self._honest())
-        waiting = ready(backlog_, self.outcomes() | met(self.app, backlog_, self.seen))
+        waiting = ready(backlog_, self.outcomes() | met(self.app, backlog_, self.forge_state))
         if self._renew() or self._hand_over() or self._make_room() or self._wake_stranded(waiting):
             return True
         try:
@@ -256,7 +256,7 @@ class Lanes:
         has not landed yet."""
         repo = inspect_repo(self.repo.root)
         commit = trigger.commit or repo.head
-        outcomes = self.outcomes() | met(self.app, backlog(self._honest()), self.seen)
+        outcomes = self.outcomes() | met(self.app, backlog(self._honest()), self.forge_state)
         for name in trigger.after:
             outcome = outcomes.get(name, "").partition(" ")[2]
             if (
@@ -281,10 +281,10 @@ class Lanes:
         state = self.forge.news()
         if state is None:
             return
-        if state.problem and state.problem != self.seen.problem:
+        if state.problem and state.problem != self.forge_state.problem:
             self.supervisor.report(self.lanes[0], (state.problem,), grave=False)
             self.known.add(Mismatch("", state.problem))
-        self.seen = state
+        self.forge_state = state
         red = forge_watch.repairs(self.repo.root, state)
         if not state.tasks and not red:
             return

@@ -167,7 +167,7 @@ class Lane:
         self.app = App(place.env)
         self.known: set[str] = set()
         self.over: set[Path] = set()
-        self.seen: dict[tuple[str, int], str] = {}
+        self.heads: dict[tuple[str, int], str] = {}
 
     def open(self) -> Lane:
         """A journal must be used by the thread that opens it."""
@@ -290,7 +290,7 @@ class Lane:
         rows = self.app.journal.rows(root=root) if root else self.app.journal.rows(limit=4)
         for row in rows:
             seq, head = self.app.journal.head(row.run)
-            self.seen[row.run, seq] = head
+            self.heads[row.run, seq] = head
 
     def _answer(self, plot: Plot, run: Run) -> None:
         """What a person would answer to an open question of the run or of its child run."""
@@ -340,7 +340,7 @@ class Lane:
 
     def _judge_all(self) -> None:
         """Everything that was read before a kill is still there, and the state directory is consistent."""
-        for (run_id, seq), head in self.seen.items():
+        for (run_id, seq), head in self.heads.items():
             if self.app.journal.hash_at(run_id, seq) != head:
                 self.campaign.note(events_lost=1)
                 self.campaign.complain(f"Run {run_id}: event {seq} was there before a kill, and is not now.")
@@ -348,7 +348,7 @@ class Lane:
         grave = [finding for finding in checked.findings if finding.grave]
         for finding in grave:
             self.campaign.complain(finding.message)
-        self.campaign.note(acknowledged=len(self.seen), events=checked.events, faults=len(grave))
+        self.campaign.note(acknowledged=len(self.heads), events=checked.events, faults=len(grave))
         with self.campaign.lock:
             loose = Counter(finding.kind for finding in checked.findings if not finding.grave)
             self.campaign.tally.loose_ends = dict(Counter(self.campaign.tally.loose_ends) + loose)

@@ -50,12 +50,12 @@ class WatchedRun(Struct):
     finished: frozenset[str] = frozenset()
 
 
-AgentResult = Callable[[Run, e.AnyEvent, Run], None]
+Listener = Callable[[Run, e.AnyEvent, Run], None]
 
 
 class Onlooker:
-    def __init__(self, trees: Trees, now: Callable[[], int], reading: AgentResult) -> None:
-        self.trees, self.now, self.heard = trees, now, reading
+    def __init__(self, trees: Trees, now: Callable[[], int], listener: Listener) -> None:
+        self.trees, self.now, self.listener = trees, now, listener
         self.runs: dict[str, WatchedRun] = {}
         self.lines: list[Line] = []
         self.events = 0
@@ -63,7 +63,7 @@ class Onlooker:
         self.changed: dict[str, None] = {}
         self.denied: set[str] = set()  # trees that the guard refused and nobody approved
         self.unsure: set[str] = set()  # trees that the guard asks about
-        self.told: set[str] = set()  # messages from people
+        self.messages: set[str] = set()  # messages from people
 
     def note(self, says: str) -> None:
         self.lines.append(Line(self.now(), says=says))
@@ -99,7 +99,7 @@ class Onlooker:
             check(self, record, before, event)
         self._hold_against_the_laws(record, before, event)
         self._always(record, before, event)
-        self.heard(before, event, record.run)
+        self.listener(before, event, record.run)
 
     def _begins(self, entry: Entry, event: e.AnyEvent) -> None:
         if not isinstance(event, e.RunBegan) or entry.seq != 1:
@@ -117,7 +117,7 @@ class Onlooker:
         self.runs[entry.run] = WatchedRun(run, premise, first(run, premise), 1, entry.hash)
         self.family.begins(event)
         self.changed[entry.run] = None
-        self.heard(run, event, run)
+        self.listener(run, event, run)
 
     # ---- after every fact ----
 
@@ -270,9 +270,9 @@ def _resumed(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Resum
 def _told(onlooker: Onlooker, record: WatchedRun, before: Run, event: e.Told) -> None:
     if event.who != TELLER:
         return
-    if event.text in onlooker.told:
+    if event.text in onlooker.messages:
         raise Breach("PAIR-4", f"'{event.text}' is delivered to {before.id} though it was delivered before")
-    onlooker.told |= {event.text}
+    onlooker.messages |= {event.text}
 
 
 _CHECKS: dict[type[Any], tuple[Callable[..., None], ...]] = {
