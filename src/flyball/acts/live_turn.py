@@ -228,7 +228,7 @@ def tampered(folder: Path) -> str:
 
 
 def _digest(place: Path) -> str:
-    """Of every file there but the socket, which comes and goes."""
+    """Of every file there except the socket, which comes and goes."""
     digest = hashlib.sha256()
     for path in sorted(p for p in place.rglob("*") if p.is_file()):
         data = path.read_bytes()
@@ -286,6 +286,6 @@ def witnessed(result: AgentResult, folder: Path, agent: str) -> AgentResult:
 
 
 def _brief_of(folder: Path) -> Brief | None:
-    """What the act's hooks go by; None in an act without hooks."""
+    """The brief of the act's hooks; None in an act without hooks."""
     place = folder / turn_brief.FOLDER / turn_brief.NAME
     return turn_brief.parse(place.read_bytes()) if place.exists() else None

@@ -122,8 +122,9 @@ MEANS = {
 
 
 def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False) -> str:
-    """`instructions` are the repository's own for this role; `diff` is the change so far, for those who judge it;
-    `tools`: the agent has Flyball's MCP server."""
+    """`instructions` are the repository's own for this role; `diff` is the change so far, for roles that review it;
+    `tools`: the agent has Flyball's MCP server.
+    """
     role = act.role
     parts = {
         "Task": run.task,
@@ -144,7 +145,7 @@ def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: 
 
 @cache
 def shipped(role: str) -> str:
-    """What ships for a role; a role without a text of its own writes code."""
+    """The text that ships for a role; a role without a text of its own gets the coder's."""
     folder = resources.files("flyball.acts").joinpath("prompts")
     file = folder.joinpath(f"{role}.md")
     return (file if file.is_file() else folder.joinpath("coder.md")).read_text("utf-8").strip()
@@ -183,7 +184,7 @@ def _failing(run: Run, act: e.Act) -> str:
 
 
 def _failed_before(run: Run, role: str) -> str:
-    """What failed when the checks ran last, where the files have changed since; a judge looks at the change itself."""
+    """What failed in the last proof, if the files have changed since; reviewing roles look at the change itself."""
     proof = run.evidence.proof
     if proof is None or proof.passed or proof.tree == run.tree or role in JUDGING_ROLES:
         return ""
@@ -265,7 +266,7 @@ PAST_PROXY = {
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """`kind` is what the sandbox makes of it; `rules` are the proxy's; `why` says why it is wider than was asked for."""
+    """`kind` is what the sandbox allows; `rules` are the proxy's; `why` says why it is wider than configured."""
 
     kind: str
     rules: dict[str, Any] | None = None
@@ -274,7 +275,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 def network_of(run_files: RunFiles, run: Run, agent: str, variables: Mapping[str, str]) -> Network:
-    """For a turn of this agent; `given` is the environment that it gets."""
+    """The network for a turn of this agent; `variables` is the environment that it gets."""
     if run.settings.network_agent != "model":
         return Network(kind=run.settings.network_agent)
     user = run_files.environment
@@ -324,7 +325,7 @@ def _upstream(user: Mapping[str, str]) -> str:
 
 
 def notes(run_files: RunFiles, run: Run) -> list[str]:
-    """Said at the start about each agent."""
+    """Notes about each agent, shown at the start of a run."""
     if run.settings.network_agent != "model":
         return []
     agents = sorted({*run.settings.agents.values(), *run.settings.fallback})
@@ -342,7 +343,7 @@ def _note(name: str, network: Network) -> str:
 
 
 def refusals(folder: Path) -> tuple[str, ...]:
-    """What the proxy of an act refused, as sentences; the agent's own words in them are made harmless."""
+    """What the proxy of an act refused, as sentences; control characters from the agent are removed."""
     try:
         lines = (folder / REFUSALS).read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -375,7 +376,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def access_of(run_files: RunFiles, run: Run, agent: str, home: Path, variables: Mapping[str, str]) -> Access:
-    """For a turn of this agent in that private home; `given` is the environment that its adapter sets."""
+    """What a turn of this agent gets in that private home; `variables` is the environment that its adapter sets."""
     user, account = run_files.environment, _account(agent)
     more = run.settings.lent.get(name_of(agent), Lent())
     mounted = run_files.mounted(run)
@@ -418,8 +419,9 @@ def _of_files(account: Account, user: Mapping[str, str]) -> dict[str, str]:
 
 
 def _from_helper(account: Account, user: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """An API key that a command of the user's prints, as the agent itself would ask it to. It runs outside the sandbox:
-    it may need a password manager."""
+    """An API key that a command of the user prints. It runs outside the sandbox, because it may need a password
+    manager.
+    """
     if account.helper is None or any(
         name in values for name in account.env if name.endswith(("_KEY", "_TOKEN"))
     ):
@@ -476,7 +478,7 @@ def _binds(paths: tuple[str, ...], user: Mapping[str, str], home: Path, mounted:
 def _lend(
     run_files: RunFiles, account: Account | None, home: Path, variables: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Lend the login, and say how the keeper brings it back; None if there is none."""
+    """Lend the login, and return how the keeper writes it back; None if there is none."""
     user = run_files.environment
     files = account.files if account else ()
     lent = [

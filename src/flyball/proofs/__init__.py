@@ -1,1 +1,1 @@
-"""What a proof proves: which files are the test side, what two reports say of a change, how to break it. Pure."""
+"""What a proof proves: which files are the test side, how two reports compare, how to break code on purpose. Pure."""

@@ -1,7 +1,8 @@
-"""Code broken on purpose, to see whether a proof notices. Text in, text out; a file that cannot be broken stays as it is.
+"""Breaks code on purpose, to see whether a proof notices. Text in, text out; a file that cannot be broken stays as
+it is.
 
-Three ways: every function raises, only the changed functions raise, and the expected values of tests are made wrong.
-A proof that passes anyway did not look at what it says it proved.
+Three ways: every function raises, only the changed functions raise, or the expected values of tests are changed.
+A proof that passes anyway did not test what it claims.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def functions_raise(path: str, text: str, lines: Lines | None = None) -> str:
 
 
 def changed_lines(path: str, old: str, new: str) -> list[int]:
-    """Lines of the new text (counted from 1) that are not in the old one, or next to what is gone."""
+    """Lines of the new text (counted from 1) that are not in the old one, or next to removed lines."""
     if _ending(path) == "py":
         return _changed_functions(old, new)
     matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
@@ -107,8 +108,9 @@ def _functions(tree: ast.Module, lines: Lines | None) -> Iterator[ast.FunctionDe
 
 
 def _changed_functions(old: str, new: str) -> list[int]:
-    """Of a Python file: where the functions begin that compute something else than before. Types and docstrings are
-    documentation: no test can notice them."""
+    """The lines on which changed functions of a Python file begin. Changes of types and docstrings do not count:
+    no test can notice them.
+    """
     before, after = _bodies(old), _bodies(new)
     return [line for name, (line, body) in after.items() if name not in before or before[name][1] != body]
 
@@ -226,7 +228,7 @@ _JS_OTHER = (
 
 
 class WrongAssertions(Struct, frozen=True):
-    """Tests whose assertions were made wrong."""
+    """Tests whose assertions were changed so that they must fail."""
 
     text: str
     tests: frozenset[str] | None = None  # `Class::function` of each; None where they are not known

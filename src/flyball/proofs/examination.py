@@ -1,11 +1,12 @@
-"""What the gate asks of a proof besides exit 0 (EVID-3, EVID-4, EVID-5).
+"""What the gate checks about a proof besides exit 0 (EVID-3, EVID-4, EVID-5).
 
-The tree as it is has passed. Now: do the base's tests still pass on the run's source? Which of the run's tests fail on
+The tree itself has passed. Then: do the base's tests still pass on the run's source? Which of the run's tests fail on
 the base's source? Do they pass again, also where the code cannot see that it is tested? And does the proof notice when
-the code is broken? What is left open is a doubt, by the name of the test, and a person is asked.
+the code is broken? Whatever remains open is a doubt about a named test, and a person is asked.
 
-`evidence` is what the reports of the proofs add up to: which tests failed before the change and pass now, which passed
-before, what was broken on purpose and noticed, and what is flaky. `Examination` decides which trees to prove, and what their results say; `edited` and `prove` do it.
+`evidence` is the summary of the reports: which tests failed before the change and pass now, which passed before, what
+was broken on purpose and noticed, and what is flaky. `Examination` decides which trees to prove and what their results
+mean; `edited` and `prove` do it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ NONE = TestReport()
 
 
 class Doubt(Struct, frozen=True):
-    """A test that judged the base and does not judge the change as it did: a person is asked about it by name."""
+    """A test that passed on the base and cannot confirm the change in the same way: a person is asked about it by
+    name.
+    """
 
     test: str
     kind: Kind
@@ -82,7 +85,7 @@ def sentences(doubts: Iterable[Doubt]) -> list[str]:
 
 
 class Comparison(Struct, frozen=True):
-    """What is known of a change by test. All ids are sorted."""
+    """What changed for each test. All ids are sorted."""
 
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
@@ -148,7 +151,9 @@ def _by_name(report: TestReport) -> dict[str, list[TestResult]]:
 
 
 def _loaded(baseline: TestReport, now: TestReport) -> set[str]:
-    """Failures of the base that were no tests: a file, class or table of cases that did not load, and does now."""
+    """Failures on the base that were not tests: a file, class or table of cases that could not be loaded, and can
+    be now.
+    """
     ids = {test.id for test in now.tests}
     lost = [test for test in baseline.tests if test.outcome == "failed" and test.id not in ids]
     return {test.id for test in lost if any(name.startswith(_within(test)) for name in ids)}
@@ -191,7 +196,7 @@ def _sorted(tests: Collection[str]) -> tuple[str, ...]:
 
 
 def disagreement(report: TestReport | None, exit_code: int, counted_failures: int | None) -> str:
-    """Why a command that ended with 0 is not accepted; "" where report, summary and exit code agree."""
+    """Why a command that ended with 0 is not accepted; "" if report, summary and exit code agree."""
     if exit_code != 0 or report is None:
         return ""
     if report.altered:
@@ -258,7 +263,7 @@ def time_of(report: TestReport | None, tests: frozenset[str]) -> int:
 
 
 def unsteady(tests: frozenset[str], staged: bool) -> list[str]:
-    """What to ask about tests that do not pass every time. `staged`: they fail again and again in a plain room."""
+    """What to ask about tests that do not pass every time. `staged`: they fail repeatedly in a plain room."""
     how = "fails where the code cannot see that it is tested and where its results cannot redefine equality"
     how = how if staged else "passes and fails on the same code (flaky)"
     return [f"{test} {how}" if test == WHOLE else f"{test}: it {how}" for test in sorted(tests)]
@@ -320,7 +325,7 @@ def files_of(report: TestReport | None, tests: frozenset[str]) -> dict[str, str]
 
 
 def unnoticed(broken: Break, side: Side, known: bool) -> str:
-    """What to ask where the proof passes although the tree is broken; "" where it noticed."""
+    """What to ask if the proof passes although the tree is broken; "" if it noticed."""
     what = {
         "functions": "every function of the code raises an error",
         "changes": "the changed functions raise an error",
@@ -339,7 +344,7 @@ def unnoticed(broken: Break, side: Side, known: bool) -> str:
 
 
 class Findings(Struct):
-    """What the gate learned, besides the comparison of tests."""
+    """What the gate found besides the comparison of tests."""
 
     comparison: Comparison
     known: bool  # the tests are known by id
@@ -419,7 +424,7 @@ ORDINARY = Room()
 
 
 class GateSettings(Struct, frozen=True):
-    """What the user has set, and asked for."""
+    """The settings of the user, and the task."""
 
     commands: tuple[str, ...]
     require: str
@@ -542,7 +547,7 @@ class Examination:
     def _repeated(
         self, targets: frozenset[str], base_side: Side | None, by_test: bool, broken: Break
     ) -> tuple[str, ...]:
-        """These tests must pass again, in rooms where the code cannot see that it is tested. Which are flaky."""
+        """These tests must pass again, in rooms where the code cannot see that it is tested. Returns the flaky ones."""
         if not targets:
             return ()
         again = base_side is not None and targets <= base_side.passing(by_test)
@@ -569,7 +574,8 @@ class Examination:
         self, tests: frozenset[str], tree: str, name: str, room: Room, known: bool
     ) -> tuple[str, ...]:
         """Why these tests failed in a plain room: because of the change, by chance, or because of code that was there
-        before the change and looks at its surroundings, as honest code may. Which are flaky."""
+        before the change and looks at its surroundings, as honest code may. Returns the flaky ones.
+        """
         alone = not self.files.watchers()
         milder = replace(room, source=tuple(self.files.suspects()), only=(), times=1, alone=alone)
         staged = tests - self._passing(tree, f"{name}-changes", milder, known)
@@ -609,7 +615,7 @@ class Examination:
         return ("not noticed" if problem else "noticed"), (place,)
 
     def _ends_early(self) -> tuple[str, ...]:
-        """Check scripts of which the proof does not notice that they fail at their end; none where it does."""
+        """Check scripts whose failure at the end the proof does not notice; empty if it notices all."""
         edits = self.files.broken_ends()
         if not edits or not self._proved(self._edited(self.tree, edits), "broken-ends", ORDINARY).passed:
             return ()

@@ -266,7 +266,7 @@ SHOWING = SELECTING | {"doctest", "node:test", "mocha"}  # what these load sees 
 
 
 class Repeats(Struct, frozen=True):
-    """How often a proof has to pass again: in so many rooms, each test so many times."""
+    """How often a proof has to pass again: the number of rooms, and how often each test runs in them."""
 
     rooms: int
     times: int = 1

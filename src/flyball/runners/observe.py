@@ -109,7 +109,7 @@ class Observer(Struct, frozen=True):
 
 
 def environment(probes: Path, report: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that let the runners find the probes; what the user has set is kept behind them."""
+    """The variables with which the runners find the probes; the user's own values are kept after them."""
     return {
         "PYTHONPATH": _joined(os.pathsep, str(probes), env.get("PYTHONPATH", "")),
         "NODE_OPTIONS": _joined(" ", f"--require={probes / 'preload.cjs'}", env.get("NODE_OPTIONS", "")),

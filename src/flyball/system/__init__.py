@@ -1,1 +1,1 @@
-"""What `flyball up` adds to runs: lanes, where tasks come from, checks of the whole, keeping house."""
+"""What `flyball up` adds to runs: lanes, sources of tasks, consistency checks, disk space and health."""

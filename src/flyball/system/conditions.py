@@ -15,7 +15,7 @@ NAMED_GATE = re.compile(GATE + r"[A-Za-z0-9_.-]{1,64}")
 
 
 def met(app: App, backlog: Backlog, forge: ForgeState) -> dict[str, str]:
-    """What has come about, as outcomes of tasks are: name -> "done", with the commit of a run."""
+    """The conditions that are met, in the form of task outcomes: name -> "done", with the commit of a run."""
     names = _names(backlog)
     outcomes = {name: "done" for name in names if name in backlog.gates}
     outcomes |= {name: "done" for name in names if _number_state(name, forge) in ("closed", "merged")}
@@ -57,7 +57,7 @@ def _task_ended(became: Mapping[str, str], name: str) -> str:
 
 
 def _run_ended(app: App, name: str) -> str:
-    """ "" while it is no run, or goes on."""
+    """ "" if it is not a run, or the run continues."""
     row = app.journal.row(name)
     if row is None or row.status != "ended":
         return ""

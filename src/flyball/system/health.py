@@ -1,4 +1,5 @@
-"""Whether this machine, this state directory and this repository are fit for runs: one line a check, with the cure.
+"""Whether this machine, this state directory and this repository are fit for runs: one line for each check, with
+the remedy.
 
 Nothing is changed. A check that cannot be made is a bad line of its own, never an error.
 """
@@ -163,7 +164,7 @@ def _journal(app: App) -> Iterator[Line]:
 
 
 def _runs(app: App) -> Iterator[Line]:
-    """Runs whose process is gone, and what it has left."""
+    """Runs whose process has died, and what it has left."""
     if not app.dirs.journal.exists():
         return
     rows = [row for row in app.journal.rows(status="running", parent="") if not app.driven(row.run)]

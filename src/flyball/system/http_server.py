@@ -28,7 +28,7 @@ WHOLE_WITHIN_S = 30  # nor does one that sends a byte now and then, or never rea
 
 
 class Refused(Exception):
-    """An answer that is not what was asked for."""
+    """An answer other than the one that was requested."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Request(Struct, frozen=True):
     body: bytes = b""
 
     def head(self, name: str) -> str:
-        """A header that was sent once; "" for none. One that is sent twice could mean either."""
+        """A header that was sent once; "" if it is missing. A header that is sent twice is refused as ambiguous."""
         values = self.headers.get_all(name, [])
         if len(values) > 1:
             raise Refused(400, f"The header {name} was sent twice.")

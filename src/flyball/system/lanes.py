@@ -1,7 +1,7 @@
 """`flyball up`: the standing loop of a repository, in lanes.
 
-A lane is a `cto` run. It works on one plan at a time; one that waits for a person does not count, so other work goes
-on beside it. What a lane does is decided by its rules; here it is only given what the backlog and the clock have.
+A lane is a `cto` run. It works on one plan at a time; a lane that waits for a person does not count, so other work
+continues meanwhile. A lane decides by its rules; this module only gives it tasks from the backlog and the schedule.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Lanes:
         self.box = mailbox(self.repo.root)
         self.lanes: list[str] = []
         self.fired = app.clock.now()  # schedules count from here
-        self.checked = 0  # when it was last looked whether everything fits together
+        self.checked = 0  # when the consistency of the journal with git and GitHub was last checked
         self.known: set[Mismatch] = set()
         self.forge: forge_watch.ForgeWatch | None = None
         self.forge_state = forge_watch.NOTHING  # what GitHub said last
@@ -62,7 +62,7 @@ class Lanes:
     # ---- coming and going ----
 
     def open(self) -> None:
-        """Take the lease of this repository's loop, and take up or begin its lanes."""
+        """Take the lease of this repository's loop, and adopt or start its lanes."""
         try:
             self.app.journal.acquire(
                 self.box, self.supervisor.driver, lambda name: alive(self.app.state_dir, name)
@@ -124,7 +124,9 @@ class Lanes:
     # ---- health ----
 
     def look(self) -> None:
-        """CTO-13 and 14: at the start and now and then, say once what does not fit together; a person decides the rest."""
+        """CTO-13 and 14: at the start and from time to time, report each mismatch once; a person decides what no
+        rule settles.
+        """
         self.checked = self.app.clock.now()
         if self.app.dirs.is_prune_due(self.checked):
             prune_daily(self.app)
@@ -200,7 +202,7 @@ class Lanes:
         return True
 
     def _make_room(self) -> bool:
-        """CTO-1: after an answer more lanes may work than are allowed; the least urgent one makes way."""
+        """CTO-1: after an answer more lanes may be working than allowed; the least urgent one is interrupted."""
         busy = [run for run in reversed(self.runs) if works(run)]
         least = min(busy, key=_priority, default=None)
         if least is None or len(busy) <= self.parallel or least.here.act != "run" or least.asked:
@@ -209,7 +211,7 @@ class Lanes:
         return True
 
     def _wake_stranded(self, waiting: list[Ticket]) -> bool:
-        """The most urgent of the lanes that made way continues, if there is room again and nothing is more urgent."""
+        """The most urgent of the interrupted lanes continues, if there is room again and nothing is more urgent."""
         stranded = [
             run
             for run in self.runs
@@ -273,7 +275,7 @@ class Lanes:
     # ---- the forge ----
 
     def _ask_forge(self) -> None:
-        """New issues and red CI become tasks. What could not be read is said once, and changes nothing."""
+        """New issues and red CI become tasks. What could not be read is reported once, and changes nothing."""
         if self.forge is None or not self.lanes:
             return
         backlog_ = self.app.backlog(self.repo.root)
@@ -300,7 +302,7 @@ class Lanes:
         return [cron.parse(line) for line in self.settings.schedule]
 
     def _fire(self) -> None:
-        """Leave a trigger for each schedule whose time has come, unless the last one still waits."""
+        """Leave a trigger for each schedule whose time has come, unless its last one is still waiting."""
         now = self.app.clock.now()
         waiting = {one.trigger.text for one in backlog(self._honest()).tickets}
         for line in self._schedule():
@@ -310,7 +312,7 @@ class Lanes:
         self.fired = max(self.fired, now) if self._schedule() else self.fired
 
     def until(self) -> int | None:
-        """When the clock has something next."""
+        """When the next schedule is due."""
         times = [cron.following(line, self.fired) for line in self._schedule()]
         later = [at for at in (*times, self._look_at) if at is not None and at > self.app.clock.now()]
         return min(later, default=None)

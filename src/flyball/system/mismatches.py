@@ -1,6 +1,6 @@
-"""Whether what the journal says of the standing loop is still true of git, the pages and the plan (CTO-13, CTO-14).
+"""Whether what the journal says about the standing loop agrees with git, the pages and the plan (CTO-13, CTO-14).
 
-Each difference is a sentence with what is decided about it. One that cannot be settled by rule (`grave`) is for a
+Each difference is a sentence with what is decided about it. One that cannot be settled by a rule (`grave`) is for a
 person: work continues only after an answer.
 """
 
@@ -38,7 +38,7 @@ class Mismatch(Struct, frozen=True):
 
 
 def mismatches(app: App, root: Path, lanes: list[Run], state: ForgeState = NOTHING) -> list[Mismatch]:
-    """What does not fit together now, in this repository and on GitHub."""
+    """What does not agree now, in this repository and on GitHub."""
     try:
         repo = inspect_repo(root)
     except WorkspaceError as problem:

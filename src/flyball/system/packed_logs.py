@@ -1,6 +1,6 @@
-"""The logs of ended runs in one compressed archive a run, and reading a log wherever it is.
+"""The logs of ended runs in one compressed archive for each run, and reading a log wherever it is.
 
-A log that is longer than `LOG_MOST` keeps its beginning and its end. The archive is complete before the folders that
+A log longer than `LOG_MOST` keeps its beginning and its end. The archive is complete before the folders that
 it replaces are removed; after a crash between the two, packing again adds what is missing.
 """
 

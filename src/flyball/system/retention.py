@@ -41,7 +41,9 @@ FORGOTTEN_S = 24 * 3600  # a folder that no run knows may belong to one that is 
 
 
 class Removal(Struct, frozen=True):
-    """What goes of one run, and why. `parts` are kinds of files, `logs` (compressed), `branch` or `run` (all of it)."""
+    """What is removed of one run, and why. `parts` are kinds of files, `logs` (compressed), `branch` or `run` (all
+    of it).
+    """
 
     usage: RunUsage
     parts: tuple[str, ...]
@@ -49,13 +51,13 @@ class Removal(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """About how much becomes free; compressed logs are not subtracted."""
+        """About how much space becomes free; compressed logs are not subtracted."""
         parts = self.usage.sizes if "run" in self.parts else self.parts
         return sum(self.usage.sizes.get(part, 0) for part in parts)
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a removal; `problem` says why it was not done."""
+    """The result of a removal; `problem` says why it was not done."""
 
     removal: Removal
     problem: str = ""
@@ -65,7 +67,7 @@ class Outcome(Struct, frozen=True):
 
 
 def due(runs: Iterable[RunUsage], keep: Retention, now: int) -> list[Removal]:
-    """What is to go of one repository's runs, oldest first."""
+    """What is to be removed of one repository's runs, oldest first."""
     ended = sorted((run for run in runs if run.status == "ended"), key=lambda run: run.since)
     removals: list[Removal] = []
     total = sum(run.total for run in ended)
@@ -96,7 +98,7 @@ def _by_size(run: RunUsage, keep: Retention) -> Removal | None:
 
 
 def _removable(run: RunUsage) -> tuple[str, ...]:
-    """The parts that can go without losing a result or a change that nothing else has."""
+    """The parts that can be removed without losing a result or a change that exists nowhere else."""
     saved = not run.kept_checkout and not run.without_repo
     parts = ["homes"] if run.sizes["homes"] else []
     if run.sizes["checkouts"] and saved:
@@ -111,7 +113,7 @@ def _removable(run: RunUsage) -> tuple[str, ...]:
 
 
 class Plan(Struct, frozen=True):
-    """What is kept, what of it is to go, and why nothing is known of some repositories."""
+    """What is kept, what of it is to be removed, and why some repositories could not be read."""
 
     usage: Usage
     removals: list[Removal]
@@ -253,7 +255,7 @@ def _carry_out(app: App, removal: Removal) -> None:
 
 
 def _mark(folder: RunDir, removal: Removal, now: int) -> None:
-    """Written first: whoever misses something later is told when and why it went."""
+    """Written first: whoever misses something later can read when and why it was removed."""
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = folder.last_pruning()
     parts = sorted({*removal.parts, *(before.parts if before else ())})

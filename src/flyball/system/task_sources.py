@@ -1,4 +1,4 @@
-"""The open issues of a GitHub repository, as tasks. A poll that fails is said; it never means that there is no work."""
+"""The open issues of a GitHub repository, as tasks. A poll that fails is reported; it never counts as an empty list."""
 
 from __future__ import annotations
 

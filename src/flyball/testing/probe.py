@@ -27,7 +27,7 @@ SCRIPT = {
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """What came of it. `unknown`: kinds of event that Flyball does not know, with their number."""
+    """The result. `unknown`: kinds of event that Flyball does not know, with their number."""
 
     result: AgentResult
     wrote: bool  # the tool call was carried out

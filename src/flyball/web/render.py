@@ -1,4 +1,6 @@
-"""HTML of facts: it says how a page looks, and takes every sentence from `views`. Addresses are below the page's base."""
+"""HTML of facts: this module decides how a page looks; every sentence comes from `views`. Addresses are relative
+to the page's base.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from flyball.web.markup import Html, joined, link, pairs, tag
 NAVIGATION = (("", "Overview"), ("inbox", "Inbox"), ("runs", "Runs"))
 LINES_MOST = 4_000  # of a change on its own page
 LINES_SHOWN = 60  # … with a question; the rest of it is one click away
-FIRST = ("approve", "go-on", "raise", "proceed", "answer")  # the answer that stands out: the first of these
+FIRST = (
+    "approve",
+    "go-on",
+    "raise",
+    "proceed",
+    "answer",
+)  # the first of these answers is the highlighted button
 
 
 def navigation(here: str, questions: int) -> Html:
@@ -48,7 +56,7 @@ def problem(text: str) -> Html:
 
 
 def prose(text: str) -> Html:
-    """A sentence in which `commands` look like such."""
+    """A sentence in which `commands` are shown as code."""
     parts = enumerate(text.split("`"))
     return joined(*(tag("code", part) if number % 2 else part for number, part in parts))
 
@@ -104,7 +112,7 @@ def _row(one: dict[str, Any], now: int) -> Html:
 
 
 def item(tone: str, what: str, lines: Sequence[Html], to: str, label: str = "") -> Html:
-    """A row that leads somewhere: a dot, what it is about, details, and a word at the end."""
+    """A row that is a link: a dot, what it is about, details, and a word at the end."""
     body = link(to, tag("span", what, class_="what"), lines)
     return tag("li", tag("i", class_=f"dot {tone}"), body, tag("span", label, class_=f"label {tone}"))
 
@@ -156,7 +164,7 @@ def question(facts: dict[str, Any], change: list[str], hidden: dict[str, str], n
 
 
 def _pending(pending: dict[str, Any] | None) -> Html | None:
-    """An answer that nothing has read yet."""
+    """An answer that the run has not read yet."""
     if not pending:
         return None
     text = f": {pending['text']}" if pending.get("text") else ""

@@ -1,4 +1,6 @@
-"""The server behind `flyball serve`: what is asked, by whom, and what is sent back. Pages are made one at a time."""
+"""The server behind `flyball serve`: which page is requested, by whom, and what is sent back. Pages are made one
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from flyball.web.pages import PAGES, Asked, framed, seen_of
 HOST = "127.0.0.1"
 FIELDS_MOST = 20
 KEPT_MOST = 64  # pages that are kept until something changes
-BUSY_S, IDLE_S = 5, 60  # so long a page is as good as new if nothing was written
+BUSY_S, IDLE_S = 5, 60  # a page this recent is still valid if nothing was written
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 CONTENT = (
@@ -91,7 +93,7 @@ class WebPage:
         raise Refused(404, "There is no such page.")
 
     def _sign_in(self, token: str) -> Reply:
-        """A page that leads on by itself: a redirection would come from wherever the link was clicked."""
+        """A page that continues by itself: a redirect would count as coming from the site of the link."""
         cookie, home = self.access.sign_in(token), self.access.base
         onward = tag("meta", http_equiv="refresh", content=f"0; url={home}")
         body = document("Signed in", home, "", onward, tag("p", tag("a", "Signed in. Continue", href=home)))
@@ -137,7 +139,9 @@ class WebPage:
         return Reply(code, framed(ask, None, "", str(problem)).encode(), HTML, SAFE)
 
     def _stamp(self, app: App, request: Request) -> str:
-        """Changes with everything that a page shows: what was written, who drives, and now and then the time."""
+        """Changes with everything that a page shows: what was written, which drivers live, and from time to time
+        the clock.
+        """
         files_of = (app.dirs.journal, app.dirs.journal.with_name(f"{app.dirs.journal.name}-wal"))
         stamps = [(stat.st_mtime_ns, stat.st_size) for stat in (f.stat() for f in files_of if f.exists())]
         alive = others_at_work(app.state_dir)
@@ -173,7 +177,7 @@ class WebPage:
         return Reply(303, b"", HTML, (*SAFE, ("Location", onward)))
 
     def _leave(self, app: App, name: str, fields: dict[str, str]) -> None:
-        """Exactly the question that was shown, in the state of answers that was shown."""
+        """Answer exactly the question that was shown, with the earlier answer that was shown."""
         run = app.question(name)
         assert run.question is not None
         if run.question.id != name or not fields.get("shown"):
