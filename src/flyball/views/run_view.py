@@ -548,7 +548,8 @@ class Live:
             reason = happened(inner.stop, inner.state)
             return f"{reason}; continues in {rough(inner.until - now + SECOND)}, at {clock(inner.until)}"
         if inner.status != "running" or inner.act is None:
-            return inner.status
+            idle = inner.status == "running" and inner.here.act == "listen"
+            return "waiting for a task" if idle else inner.status
         kind, _, name = inner.act.do.partition(":")
         agent = f" ({agent_name(inner.act.agent)})" if inner.act.agent else ""
         step = f"{name}{agent}" if kind == "agent" else self._step(inner, kind)
