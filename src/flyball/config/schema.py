@@ -295,7 +295,7 @@ KEYS: dict[str, Key] = {
     "retention.size_mb": Key(
         "retention.size_mb",
         Count(most=10**9, none=True),
-        "If the ended runs of a repository hold more than this many megabytes, the oldest are pruned before their time.",
+        "If the ended runs of a repository hold more than this many megabytes, the oldest are pruned earlier.",
         loosening.less,
     ),
     "retention.runs": Key(
@@ -348,7 +348,7 @@ KEYS: dict[str, Key] = {
         loosening.later(VIEWS),
     ),
     "inbox.remind": Key(
-        "remind_us", Duration(), "An open question is asked again, louder, each time this much has passed."
+        "remind_us", Duration(), "You are reminded of an open question each time this much time has passed."
     ),
     "inbox.defaults": Key(
         "defaults",
@@ -392,7 +392,7 @@ LIMITS: dict[str, Key] = {  # over the machine's own table; `limits_of` says whi
     "failures": Key(
         "", Count(least=1, most=3), "Failures in one state before it is escalated.", loosening.more
     ),
-    "cto": Key("", Count(most=2), "Recoveries by the cto role in a task's life.", loosening.more),
+    "cto": Key("", Count(most=2), "Recoveries by the cto role in one task.", loosening.more),
     "phase_timeout": Key("", Duration(), "Time limit for each turn, proof or other act.", loosening.more),
     "idle_timeout": Key("", Duration(), "An agent without output for this long has hung.", loosening.more),
     "cooldown": Key(
