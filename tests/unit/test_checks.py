@@ -81,7 +81,11 @@ def looked(tmp_path: Path, repo: Repo, state: str, tree: str = "base", **more: A
             {"commit": "0" * 40},
             "The commit 000000000000 that the task builds on no longer exists.",
         ),
-        ("validated", {"branch": "gone"}, "The branch gone, which is to take the result, was deleted."),
+        (
+            "validated",
+            {"branch": "gone"},
+            "The branch gone, into which the result would be merged, was deleted.",
+        ),
         (
             "validated",
             {"options": {"plan_file": "no.md"}},
@@ -107,7 +111,7 @@ def test_a_task_goes_on_with_the_files_that_the_run_knows(
     found = looked(tmp_path, repo, "assigned", known)
     assert (found.outcome, found.reason) == (
         "cannot_start",
-        "The checkout does not hold the tree that the run knows.",
+        "The checkout differs from the tree that the run recorded.",
     )
 
 

@@ -268,7 +268,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a limit that leads back": (
         table(anywhere={"on": {**ANYWHERE, "exhausted": "@back"}}),
-        "'exhausted' leads '@back', but nothing is left to repeat",
+        "'exhausted' leads to '@back', but nothing is left to repeat",
     ),
     "blocked as a state": (
         table(anywhere={"on": {**ANYWHERE, "blocked": "write"}}),

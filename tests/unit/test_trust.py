@@ -153,8 +153,8 @@ def test_machines_prompts_and_policy_are_asked_about_as_a_whole(root: Path) -> N
     told = {need.file: need.sentence for need in needs(found, {".flyball"})}
     assert told == {
         ".flyball/policy.toml": "it sets the rules of the guard",
-        ".flyball/machines/build.toml": "it replaces the machine 'build', its states and bounds",
-        ".flyball/machines/mine.toml": "it defines the machine 'mine', its states and bounds",
+        ".flyball/machines/build.toml": "it replaces the machine 'build', its states and limits",
+        ".flyball/machines/mine.toml": "it defines the machine 'mine', its states and limits",
         ".flyball/prompts/reviewer.md": "it says what an agent is told ('reviewer')",
     }
     judged = needs(found, {".flyball/policy.toml"}, policy=lambda text: [f"loose: {text.strip()}"])

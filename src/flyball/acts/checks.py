@@ -29,7 +29,7 @@ def _agents(_: RunFiles, run: Run) -> str:
 
 def _checkout(run_files: RunFiles, run: Run) -> str:
     same = run_files.workspace(run).tree() == run.tree
-    return "" if same else "The checkout does not hold the tree that the run knows."
+    return "" if same else "The checkout differs from the tree that the run recorded."
 
 
 def _dependencies(_: RunFiles, run: Run) -> str:
@@ -48,7 +48,9 @@ def _base(_: RunFiles, run: Run) -> str:
     repo = inspect_repo(Path(run.began.repo))
     ref = f"refs/heads/{run.began.branch}"
     there = repo.git.ask("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128)).code == 0
-    return "" if there else f"The branch {run.began.branch}, which is to take the result, was deleted."
+    return (
+        "" if there else f"The branch {run.began.branch}, into which the result would be merged, was deleted."
+    )
 
 
 def _plan(run_files: RunFiles, run: Run) -> str:

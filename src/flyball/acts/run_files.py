@@ -285,7 +285,7 @@ PROOF = "proof"  # the home of proofs
 OBSERVED = ".observe"  # in that home: probes, and the reports they write
 INTERRUPTIONS = {
     "stopped": BY_A_PERSON,
-    "orphaned": "no process drove it",
+    "orphaned": "no Flyball process was running it",
     "lost": "its keeper was killed",
 }
 

@@ -74,7 +74,7 @@ def _of_whole(path: str) -> str:
     name = Path(path).stem
     if path.startswith(f"{FOLDER}/machines/"):
         kind = "replaces the machine" if name in SHIPPED else "defines the machine"
-        return f"it {kind} '{name}', its states and bounds"
+        return f"it {kind} '{name}', its states and limits"
     return f"it says what an agent is told ('{name}')"
 
 

@@ -78,7 +78,7 @@ def as_text(machine: Machine, proof: Proof, took_s: float) -> Iterator[str]:
 
 
 def _inside(proof: Proof) -> str:
-    parts = ", ".join(f"{plural(turns, 'turn')} a {name}" for name, turns in proof.below.items())
+    parts = ", ".join(f"{plural(turns, 'turn')} per {name}" for name, turns in proof.below.items())
     return f" ({parts})" if parts else ""
 
 

@@ -131,8 +131,8 @@ def _swept(swept: SweepResult) -> Iterator[str]:
     yield ""
     yield f"A run of {swept.events} events ({operations}), {plural(swept.points, 'fault')}"
     yield f"  nothing lost                     {swept.kept:>5}   ({swept.unharmed} without effect)"
-    yield f"  disk lied, a prefix remains      {swept.shorter:>5}"
-    yield f"  disk lied, journal refused       {swept.refused:>5}"
+    yield f"  disk lost data, prefix remains   {swept.shorter:>5}"
+    yield f"  disk lost data, journal refused  {swept.refused:>5}"
     yield f"  anything else (must be 0)        {len(swept.wrong):>5}"
     yield ""
     yield "passed" if swept.good else "FAILED"
@@ -181,7 +181,7 @@ def _page(tally: Tally) -> list[str]:
         "",
         f"  acts interrupted and restarted: {tally.interrupted}",
         f"  leftovers that `flyball check` lists: {_loose(tally)}",
-        f"  {tally.took_s:.0f} s, {tally.kills_a_minute} kills a minute",
+        f"  {tally.took_s:.0f} s, {tally.kills_a_minute} kills per minute",
         "",
         "passed" if tally.good else "FAILED",
         *(f"  {complaint}" for complaint in tally.complaints),

@@ -98,9 +98,7 @@ def page(campaign: Campaign, first: int, machine: str = "") -> Iterator[str]:
     yield from (line for world in campaign.failed for line in _failure(world, machine))
     last = first + campaign.seeds - 1
     yield f"{plural(campaign.seeds, 'seed')} ({first} to {last}), {plural(campaign.events, 'event')} in {campaign.took_s:.1f} s"
-    virtual = (
-        f"{elapsed(campaign.virtual_us)} of virtual time, {campaign.hours_a_minute:,} virtual hours a minute"
-    )
+    virtual = f"{elapsed(campaign.virtual_us)} of virtual time, {campaign.hours_a_minute:,} virtual hours per minute"
     yield f"{virtual}, {campaign.events_a_second:,} events a second"
     yield ""
     yield "How the runs ended:"

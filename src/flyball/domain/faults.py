@@ -153,7 +153,7 @@ def _target_faults(machine: Machine, where: str, outcome: str, target: str) -> I
     if outcome in NO_SUCCESS and _succeeds(machine, target):
         yield f"{where}: '{outcome}' leads to the success end '{target}', but it is not a success. Lead it elsewhere."
     if outcome == "exhausted" and target == "@back":
-        yield f"{where}: 'exhausted' leads '@back', but nothing is left to repeat. Lead it to an end, @fail, @ask or a state that asks."
+        yield f"{where}: 'exhausted' leads to '@back', but nothing is left to repeat. Lead it to an end, @fail, @ask or a state that asks."
     if outcome == "exhausted" and not all(_halts(machine, name) for name in machine.targets(target)):
         yield f"{where}: 'exhausted' leads to '{target}', which continues without a limit. Lead it to an end, @fail, @ask or a state that asks."
     if outcome in ("blocked", "cancel") and target != f"@{outcome}":

@@ -168,7 +168,7 @@ def faults(stored: Stored, checkpoints: Iterable[Checkpoint] = (), only: str | N
 def _loose_faults(stored: Stored, only: str | None) -> Iterator[Fault]:
     """Data without an owner: events of no run, snapshots of no event."""
     for name in stored.orphans() if only is None else ():
-        yield Fault(name, 0, f"There are events of {name}, which nobody began.")
+        yield Fault(name, 0, f"There are events of {name}, which was never started.")
     for run, seq in stored.unbound_snapshots():
         if only in (None, run):
             yield Fault(run, seq, f"Run {run}: its snapshot at event {seq} is not what was written.")
@@ -211,11 +211,9 @@ _PAST = {"pruned": "was pruned"}
 
 def _behind(what: str, mark: Checkpoint, last: int) -> Fault:
     if mark.seq > last:
-        why = (
-            f"ends at {last}, but a signed head knows {mark.seq}: it was cut off or put back to an older copy"
-        )
+        why = f"ends at {last}, but a signed head has event {mark.seq}: it was truncated or replaced by an older copy"
     else:
-        why = f"is not at {mark.seq} what a signed head says it was: history was rewritten"
+        why = f"differs from a signed head at {mark.seq}: history was rewritten"
     return Fault(mark.run, mark.seq, f"{what} {why}.")
 
 
@@ -235,7 +233,7 @@ def _run_faults(
 
 
 def _gone(mark: Checkpoint) -> Fault:
-    text = f"Run {mark.run} is gone: a signed head knows it at event {mark.seq}, the journal does not."
+    text = f"Run {mark.run} is missing: a signed head has it at event {mark.seq}, but the journal does not have it."
     return Fault(mark.run, mark.seq, text)
 
 

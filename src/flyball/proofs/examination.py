@@ -329,8 +329,8 @@ def unnoticed(broken: Break, side: Side, known: bool) -> str:
     what = {
         "functions": "every function of the code raises an error",
         "changes": "the changed functions raise an error",
-        "expectations": "its assertions are made wrong",
-        "data": "the files that its tests compare with hold something else",
+        "expectations": "its assertions are changed so that they must fail",
+        "data": "the files that its tests compare with are changed",
     }[broken.name]
     if side.report is None or not broken.tests:
         return f"The proof still passes when {what}" if side.passed else ""

@@ -79,7 +79,7 @@ def _on_github(app: App, root: Path, state: ForgeState) -> Iterator[Mismatch]:
 def _proposed(app: App, root: Path, one: OpenProposal) -> Iterator[str]:
     pull = one.pull
     if app.journal.row(one.run) is None:
-        yield f"{pull.url} comes from {pull.head}, which belongs to no known run. It is left alone."
+        yield f"{pull.url} comes from {pull.head}, which belongs to no known run. Flyball does not touch it."
         return
     work = repair(root, pull.head, pull.sha, "")
     if work is None:

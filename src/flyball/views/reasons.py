@@ -80,7 +80,7 @@ HAPPENED = {
     "wait.breakpoint": "breakpoint after '{state}'",
     "wait.paused": "a person paused it",
     "wait.paused stop": "stopped on request",
-    "wait.paused set-aside": "it makes way for something more urgent",
+    "wait.paused set-aside": "it is paused for something more urgent",
     "wait.take_over": "you took it over",
     "blocked.tampering": "Flyball's own files were modified during the run",
     "blocked.guard": "the guard refused a change",
