@@ -387,7 +387,7 @@ class JournalSuite:
         ]
         faults = journal.faults(marks)
         assert [(f.run, f.seq) for f in faults] == [("", 9), ("r", 5), ("r", 1), ("gone", 3)]
-        assert "cut off or put back" in faults[1].message and "rewritten" in faults[2].message
+        assert "truncated or replaced" in faults[1].message and "rewritten" in faults[2].message
         assert all(f.message.endswith(".") for f in faults)
 
 
