@@ -374,14 +374,18 @@ def _reported(agent: str, event: Event, *, error: bool) -> Kind | None:
     """
     levels = tuple(_levels(event))
     numbers = (level.get(name) for level in levels for name in _NUMBERS)
-    worded = _first(_message(agent, words) for level in levels for words in _said(level))
+    worded = _first(_message(agent, words) for level in levels for words in _statements_of(level))
     coded = _first(_code(name) for level in levels for name in _codes(level))
     if worded == "rate_limited" and coded in ("plan_limit", "billing"):
         return coded
     return (
         worded
         or coded
-        or (_first(_about_any(agent, words) for level in levels for words in _said(level)) if error else None)
+        or (
+            _first(_about_any(agent, words) for level in levels for words in _statements_of(level))
+            if error
+            else None
+        )
         or _first(_status(number) for number in numbers if isinstance(number, int))
     )
 
@@ -428,7 +432,7 @@ def _levels(event: Event, depth: int = 0) -> Iterator[Event]:
             yield from _levels(cast("Event", inner), depth + 1)
 
 
-def _said(level: Event) -> Iterator[object]:
+def _statements_of(level: Event) -> Iterator[object]:
     for name in _WORDS:
         value: Any = level.get(name)
         if isinstance(value, list):

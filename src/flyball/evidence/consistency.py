@@ -66,7 +66,7 @@ def check(records: Records, only: str | None = None) -> CheckReport:
         broken = {finding.run for finding in findings}
         run_ids = _run_ids(records, only)
         for run_id in run_ids:
-            history = _told(records, run_id, findings) if run_id not in broken else None
+            history = _history(records, run_id, findings) if run_id not in broken else None
             if history:
                 runs.append(history)
                 events += history.seq
@@ -165,7 +165,7 @@ def _unsigned_run(records: Records, history: RunHistory, vouched: str) -> Iterat
 # ---- the fold ---------------------------------------------------------------------------------------------
 
 
-def _told(records: Records, run_id: str, findings: list[Finding]) -> RunHistory | None:
+def _history(records: Records, run_id: str, findings: list[Finding]) -> RunHistory | None:
     """Fold the run from its first event on, and compare its row and its snapshot with the result."""
     history: RunHistory | None = None
     seq = 0

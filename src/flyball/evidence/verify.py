@@ -153,18 +153,18 @@ def checked(data: bytes, key: str = "") -> tuple[certificate.Checked, Statement]
 def _verified(records: Records, run: Run, file: Path, data: bytes, key: str) -> Finding:
     seal, claims = checked(data, key)
 
-    def found(word: str, reason: str, events: int = 0) -> Finding:
+    def finding_of(word: str, reason: str, events: int = 0) -> Finding:
         return Finding(word, reason, str(file), run.id, claims, seal.key, seal.key == key, events)
 
     if not seal.good:
-        return found("bad", f"The certificate is not valid: {seal.reason}.")
+        return finding_of("bad", f"The certificate is not valid: {seal.reason}.")
     if wrong := next(_disagreements(run, claims, data), ""):
-        return found("bad", wrong)
+        return finding_of("bad", wrong)
     try:
         events = _walk(records, run, claims.predicate.journal_head)
     except (Corrupt, UserError) as broken:
-        return found("bad", str(broken))
-    return found(*_against_git(run, claims), events)
+        return finding_of("bad", str(broken))
+    return finding_of(*_against_git(run, claims), events)
 
 
 def _disagreements(run: Run, claims: Statement, data: bytes) -> Iterator[str]:

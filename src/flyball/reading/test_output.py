@@ -411,17 +411,17 @@ def lack(output: str, code: int) -> Lack | None:
         return Lack("command", (_last_line(text)[:SAID] or f"exit code {code}",))
     if reason := next((words for pattern in _NO_START for words in pattern.findall(text)), ""):
         return Lack("start", (f"{reason[:SAID]}{PLUGIN if reason.startswith('unrecognized') else ''}",))
-    if dependencies := _found(_DEPENDENCIES, text):
+    if dependencies := _matches(_DEPENDENCIES, text):
         return Lack("dependency", dependencies)
     if not _UNCOLLECTED.search(text):
         return None
     if modules := _modules(text):
         return Lack("module", modules)
-    metadata = _found(_METADATA, text)
+    metadata = _matches(_METADATA, text)
     return Lack("metadata", metadata) if metadata else None
 
 
-def _found(patterns: Iterable[Lazy], text: str) -> tuple[str, ...]:
+def _matches(patterns: Iterable[Lazy], text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for pattern in patterns for name in pattern.findall(text)))
 
 
@@ -445,7 +445,7 @@ def same_names(output: str) -> tuple[str, ...]:
 def missing_names(output: str) -> tuple[str, ...]:
     """Every module, package and file that the output says is missing, wherever in the run."""
     text = last_lines(output, _LACK_LONGEST, _WIDEST)
-    return tuple(dict.fromkeys((*_modules(text), *_found(_METADATA, text), *_FILES.findall(text))))
+    return tuple(dict.fromkeys((*_modules(text), *_matches(_METADATA, text), *_FILES.findall(text))))
 
 
 def _last_line(text: str) -> str:

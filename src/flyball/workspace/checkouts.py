@@ -283,19 +283,19 @@ class Room(Struct, frozen=True):
         paths = [path.strip("/") for path in keep if path.strip("/")]
         write_whole(self.note, msgspec.json.encode(paths))
         self._drop_strays(paths)
-        self._seen().put(tree)
+        self._content().put(tree)
         if self._clear(paths) and self.tree() != tree:
             raise WorkspaceError(
                 f"The files of tree {tree} cannot be written to {self.root}; look at what setup keeps there."
             )
 
     def tree(self) -> str:
-        return self._seen().tree()
+        return self._content().tree()
 
     def extras(self) -> list[str]:
         return [text(name).rstrip("/") for name in self.files.extras()]
 
-    def _seen(self) -> Files:
+    def _content(self) -> Files:
         """The files without what setup made."""
         paths: list[str] = (
             msgspec.json.decode(self.note.read_bytes(), type=list[str]) if self.note.exists() else []

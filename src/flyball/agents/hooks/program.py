@@ -122,7 +122,7 @@ def ask_driver(
         if not _is_driver(door, confined):
             return None
         door.sendall(f"{moment} {agent} {len(payload)}\n".encode("ascii", "replace") + payload)
-        return _understood(_heard(door))
+        return _understood(_receive(door))
     except (OSError, ValueError):
         return None
     finally:
@@ -151,7 +151,7 @@ def _is_driver(door: "_socket.socket", confined: bool) -> bool:
     return uid == os.geteuid() and (pid == 0 or not confined)
 
 
-def _heard(door: "_socket.socket") -> bytes:
+def _receive(door: "_socket.socket") -> bytes:
     parts: list[bytes] = []
     size = 0
     while (data := door.recv(1 << 16)) and size <= REPLY_MOST:

@@ -16,7 +16,7 @@ from flyball.lab.prove.after_end import wrong_landing
 from flyball.lab.prove.key import key
 from flyball.lab.prove.moves import Move, facts, moves
 from flyball.lab.prove.premises import Premise
-from flyball.lab.prove.witness import Witness, first, saw
+from flyball.lab.prove.witness import Witness, after_event, first
 from flyball.state import fold as runs
 from flyball.state.run import Run
 from flyball.views.run_view import Timeline
@@ -153,11 +153,11 @@ def _expand(graph: Graph, node: int) -> Broken | None:
             raise _Breach("SYS-1", f"nothing leads on from '{run.state}' ({run.status})")
         return None
     except _Breach as breach:
-        return _told(graph, node, move, breach.law, breach.says)
+        return _counterexample(graph, node, move, breach.law, breach.says)
     except RecursionError:
-        return _told(graph, node, move, "SYS-3", "the rules turn in a circle")
+        return _counterexample(graph, node, move, "SYS-3", "the rules turn in a circle")
     except Exception as problem:  # any exception in the rules is a counterexample
-        return _told(graph, node, move, _law_of(problem), f"{type(problem).__name__}: {problem}")
+        return _counterexample(graph, node, move, _law_of(problem), f"{type(problem).__name__}: {problem}")
 
 
 def _law_of(problem: Exception) -> str:
@@ -188,7 +188,7 @@ def take(
     for fact in events:
         before, was = after, now
         after = runs.apply(before, fact)
-        now = saw(was, before, fact, truth, premise)
+        now = after_event(was, before, fact, truth, premise)
         breach = laws.broken(laws.Observation(premise, before, fact, after, was, now))
         if breach:
             raise _Breach(*breach)
@@ -218,7 +218,7 @@ def _measured(graph: Graph, from_start: bool) -> Exploration:
     dead_end = None if from_start else _no_way_out(graph)
     if dead_end is not None:
         return _explored(
-            graph, broken=_told(graph, dead_end, None, "SYS-1", "from here no end can be reached")
+            graph, broken=_counterexample(graph, dead_end, None, "SYS-1", "from here no end can be reached")
         )
     order, loose = _sorted(graph)
     if loose:
@@ -256,8 +256,8 @@ def _circle(graph: Graph, loose: list[int]) -> Broken:
     for start in sorted(inside, key=lambda n: graph.depth[n]):
         way = _back_to(graph, start, inside)
         if way:
-            return _told(graph, start, None, "BOUND", "it goes round for ever without a wait", way)
-    return _told(graph, loose[0], None, "BOUND", "it goes round for ever without a wait")
+            return _counterexample(graph, start, None, "BOUND", "it goes round for ever without a wait", way)
+    return _counterexample(graph, loose[0], None, "BOUND", "it goes round for ever without a wait")
 
 
 def _back_to(graph: Graph, start: int, inside: set[int]) -> list[int]:
@@ -284,7 +284,9 @@ def _way(came: dict[int, int], start: int, node: int) -> list[int]:
 # ---- a counterexample --------------------------------------------------------------------------------------------------
 
 
-def _told(graph: Graph, node: int, last: Move | None, law: str, says: str, way: Iterable[int] = ()) -> Broken:
+def _counterexample(
+    graph: Graph, node: int, last: Move | None, law: str, says: str, way: Iterable[int] = ()
+) -> Broken:
     steps = _replayed(graph, [*graph.path(node), *([last] if last else [])])
     return Broken(law, says, graph.premise.name, (*steps, *_round(graph, node, way)))
 

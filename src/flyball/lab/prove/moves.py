@@ -132,7 +132,7 @@ def _below_stops(act: e.Act, status: str, code: str, until: int | None, now: int
 def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iterator[Move]:
     for verb in question.verbs:
         plain = messages.Answer(question=question.id, verb=verb, who="anna", shown=question.shown)
-        for answer in _said(run, plain, premise):
+        for answer in _variants(run, plain, premise):
             where = f" {answer.data['state']}" if answer.data else ""
             yield Move(says=f"a person answers: {verb}{where}", kind="message", at=now, message=answer)
     if premise.results == "all":
@@ -140,7 +140,7 @@ def _answers(run: Run, question: e.Question, premise: Premise, now: int) -> Iter
         yield Move(says="a person answers what was shown before", kind="message", at=now, message=stale)
 
 
-def _said(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messages.Answer]:
+def _variants(run: Run, plain: messages.Answer, premise: Premise) -> Iterator[messages.Answer]:
     """An answer that names a state: each state, or only the first and the last one."""
     target = run.here.on.get(plain.verb, "") if run.here.act == "ask" else ""
     if target.startswith("any:"):

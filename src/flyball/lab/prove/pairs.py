@@ -375,11 +375,11 @@ def _expand(graph: Graph, node: int) -> Broken | None:
         for step in happenings(family, graph.two):
             check(family, step)
             graph.join(node, step)
-        return None if graph.edges[node] else _told(graph, node, "SYS-1", "nothing leads on")
+        return None if graph.edges[node] else _counterexample(graph, node, "SYS-1", "nothing leads on")
     except Breach as breach:
-        return _told(graph, node, breach.law, breach.says, step)
+        return _counterexample(graph, node, breach.law, breach.says, step)
     except Exception as problem:  # any exception in the rules is a counterexample
-        return _told(graph, node, "SYS-3", f"{type(problem).__name__}: {problem}")
+        return _counterexample(graph, node, "SYS-3", f"{type(problem).__name__}: {problem}")
 
 
 def _key(family: Runs, two: Pair) -> tuple[Any, ...]:
@@ -399,16 +399,16 @@ def _never_ends(graph: Graph) -> Broken | None:
     good = {n for n, family in enumerate(graph.nodes) if family[0].end or listens(family[0])}
     dead_end = graphs.lost(graph.edges, good)
     if dead_end is not None:
-        return _told(graph, dead_end, "SYS-1", "from here no end can be reached")
+        return _counterexample(graph, dead_end, "SYS-1", "from here no end can be reached")
     between = [steps if not waits(graph.nodes[n][0]) else [] for n, steps in enumerate(graph.edges)]
     _, loose = graphs.in_order(between)
-    return _told(graph, loose[0], "BOUND", "it goes round without a wait") if loose else None
+    return _counterexample(graph, loose[0], "BOUND", "it goes round without a wait") if loose else None
 
 
 # ---- a counterexample ---------------------------------------------------------------------------------------------------------
 
 
-def _told(graph: Graph, node: int, law: str, says: str, last: FamilyStep | None = None) -> Broken:
+def _counterexample(graph: Graph, node: int, law: str, says: str, last: FamilyStep | None = None) -> Broken:
     way: list[int] = []
     while node:
         way.insert(0, node)

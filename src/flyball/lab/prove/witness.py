@@ -102,7 +102,7 @@ def _entered(witness: Witness, state: str, premise: Premise) -> Witness:
     return replace(witness, entries={**witness.entries, state: witness.entries.get(state, 0) + 1})
 
 
-def saw(
+def after_event(
     witness: Witness, run: Run, event: e.AnyEvent, truth: e.AnyResult | None, premise: Premise
 ) -> Witness:
     """The witness after one more event; `run` is the run before it, `truth` the real result of the act."""

@@ -33,7 +33,7 @@ class Family:
             self.below[event.parent].append(event.run)
             self.above[event.run] = event.parent
 
-    def heard(self, before: Run, event: e.AnyEvent) -> None:
+    def add_event(self, before: Run, event: e.AnyEvent) -> None:
         if isinstance(event, e.ActFinished):
             self.time[before.id] += event.took_us
             if isinstance(event.result, e.TurnEnded):

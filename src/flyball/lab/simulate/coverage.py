@@ -37,7 +37,7 @@ class Coverage(Struct):
         self.kinds[name] += 1
         self.faults[run.machine.name, run.state, name] += 1
 
-    def heard(self, before: Run, event: e.AnyEvent, visit: dict[str, None]) -> None:
+    def add_event(self, before: Run, event: e.AnyEvent, visit: dict[str, None]) -> None:
         """An event of a run, and the faults of its visit so far; faults that the event shows are added to them."""
         for name in faults_of(before, event):
             self.fault(name, before)

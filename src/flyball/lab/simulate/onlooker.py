@@ -16,7 +16,7 @@ from flyball.lab.prove import laws
 from flyball.lab.prove.after_end import may_follow_end
 from flyball.lab.prove.observed import Observation
 from flyball.lab.prove.premises import Premise, origins
-from flyball.lab.prove.witness import Witness, first, saw
+from flyball.lab.prove.witness import Witness, after_event, first
 from flyball.lab.simulate.counts import Breach, Family
 from flyball.lab.simulate.trees import Trees
 from flyball.state.fold import apply, begin
@@ -94,7 +94,7 @@ class Onlooker:
         before = record.run
         record.run, record.seq, record.head = apply(before, event), entry.seq, entry.hash
         self.changed[entry.run] = None
-        self.family.heard(before, event)
+        self.family.add_event(before, event)
         for check in _CHECKS.get(type(event), ()):
             check(self, record, before, event)
         self._hold_against_the_laws(record, before, event)
@@ -124,7 +124,10 @@ class Onlooker:
     def _hold_against_the_laws(self, record: WatchedRun, before: Run, event: e.AnyEvent) -> None:
         """Check the laws that `prove` checks, with its witness."""
         truth = event.result if isinstance(event, e.ActFinished) else None
-        was, record.witness = record.witness, saw(record.witness, before, event, truth, record.premise)
+        was, record.witness = (
+            record.witness,
+            after_event(record.witness, before, event, truth, record.premise),
+        )
         breach = laws.broken(Observation(record.premise, before, event, record.run, was, record.witness))
         if breach:
             raise Breach(breach[0], f"{record.run.id}: {breach[1]}")

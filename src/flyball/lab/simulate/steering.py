@@ -63,7 +63,7 @@ class Steering:
 
     # ---- facts ----
 
-    def heard(self, before: Run, event: e.AnyEvent, run: Run) -> None:
+    def on_event(self, before: Run, event: e.AnyEvent, run: Run) -> None:
         """An event is durable."""
         if self.over or run.id != TOP:
             return

@@ -222,8 +222,8 @@ class Week(World):
         )
         self.post(run_id, encode(answer))
 
-    def _heard(self, before: Run, event: e.AnyEvent, run: Run) -> None:
-        super()._heard(before, event, run)
+    def _on_event(self, before: Run, event: e.AnyEvent, run: Run) -> None:
+        super()._on_event(before, event, run)
         match event:
             case e.Triggered():
                 self.taken.triggers[event.trigger.kind] += 1

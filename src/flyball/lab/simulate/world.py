@@ -68,7 +68,7 @@ class World:
         self.coverage = Coverage()
         self.recent: dict[str, dict[str, None]] = {}
         self.trees = Trees(self.rng)
-        self.onlooker = Onlooker(self.trees, lambda: self.true, self._heard)
+        self.onlooker = Onlooker(self.trees, lambda: self.true, self._on_event)
         self.players = Players(self.rng, self.trees, self.now)
         self.keepers = Keepers(self)
         self.people = People(self)
@@ -239,13 +239,13 @@ class World:
             if self.journal.hash_at(run_id, record.seq) != record.head:
                 raise Breach("PROOF-4", f"event {record.seq} of {run_id} was acknowledged and is not there")
         rows = sorted(self.journal.rows(), key=lambda row: (row.created_at, bool(row.parent), row.run))
-        unheard: list[Entry] = []
+        unread: list[Entry] = []
         for row in rows:
             record = self.onlooker.runs.get(row.run)
-            unheard += self.journal.read(row.run, record.seq if record else 0)
-        if unheard:
-            self.onlooker.note("what was written unheard")
-        self.onlooker.see(unheard)
+            unread += self.journal.read(row.run, record.seq if record else 0)
+        if unread:
+            self.onlooker.note("written although nobody was told")
+        self.onlooker.see(unread)
         if self.sessions % 5 == 1:
             self._whole()
 
@@ -322,10 +322,10 @@ class World:
 
     # ---- what others need ----
 
-    def _heard(self, before: Run, event: e.AnyEvent, run: Run) -> None:
-        self.coverage.heard(before, event, self.recent.setdefault(run.id, {}))
+    def _on_event(self, before: Run, event: e.AnyEvent, run: Run) -> None:
+        self.coverage.add_event(before, event, self.recent.setdefault(run.id, {}))
         if self.steering is not None:
-            self.steering.heard(before, event, run)
+            self.steering.on_event(before, event, run)
         match event:
             case e.Moved():
                 self.recent[run.id] = {}
