@@ -23,7 +23,7 @@ def met(app: App, backlog: Backlog, forge: ForgeState) -> dict[str, str]:
 
 
 def never(app: App, one: Ticket, became: Mapping[str, str]) -> list[str]:
-    """What a task waits for and what cannot come about any more, as sentences. `became`: of the tasks that were begun."""
+    """What a task waits for and what can no longer happen, as sentences. `became`: the results of started tasks."""
     ends = {name: _run_ended(app, name) or _task_ended(became, name) for name in one.trigger.after}
     return [
         f"{one.id} waits for {name}, which ended as {end}. Change it with `flyball task edit {one.id} --after …`, "

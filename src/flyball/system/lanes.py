@@ -56,8 +56,8 @@ class Lanes:
         self.forge_state = forge_watch.NOTHING  # what GitHub said last
         self.webhook: Webhook | None = None
         self.settings = Settings()
-        self.earlier: dict[str, str] = {}  # what became of the tasks of lanes that have ended
-        self.outdated: dict[str, list[str]] = {}  # lane -> the settings that are other ones than at its start
+        self.earlier: dict[str, str] = {}  # the results of tasks of lanes that have ended
+        self.outdated: dict[str, list[str]] = {}  # lane -> the settings that have changed since its start
 
     # ---- coming and going ----
 
@@ -105,7 +105,7 @@ class Lanes:
         return run.id
 
     def _changed(self, run: Run) -> list[str]:
-        """The settings with which a lane began that are other ones now. What is `up`'s own is always as it is now."""
+        """The settings of a lane that have other values now. Settings of `[up]` are always read anew."""
         keys = {row.field: key for key, row in KEYS.items()}
         fields = [name for name in Settings.__struct_fields__ if name not in OWN]
         return [
@@ -249,7 +249,7 @@ class Lanes:
         return self.settings.parallel
 
     def outcomes(self) -> dict[str, str]:
-        """What became of tickets, over all lanes."""
+        """The results of tickets, over all lanes."""
         now = {ticket: became for run in self.runs for ticket, became in run.plan.outcomes.items()}
         return self.earlier | now
 
