@@ -1,6 +1,6 @@
-"""One turn of an agent: started by a keeper, read by its adapter, judged by the guard, kept as a checkpoint.
+"""One turn of an agent: started by a keeper, read by its adapter, checked by the guard, saved as a checkpoint.
 
-Performing the same act again is safe at every instant: the keeper begins nothing twice, and the tree that the
+Performing the same act again is safe at any moment: the keeper starts nothing twice, and the tree that the
 agent left is written down before anything is undone.
 """
 
@@ -214,7 +214,7 @@ def _interrupted(
 
 
 def left_tree(work: Workspace, folder: Path) -> str:
-    """The tree that the agent left, computed once: putting a change back must not change what was judged."""
+    """The tree that the agent left, computed once: undoing a change must not alter what was checked."""
     note = folder / "tree"
     if not note.exists():
         write_whole(note, work.tree().encode(), sync=False)
@@ -231,7 +231,7 @@ def _ended_early(result: AgentResult, live: Live) -> AgentResult:
 
 
 def _resumable(result: AgentResult) -> AgentResult:
-    """A session that is gone is like one that is full: the agent continues in a fresh one, told what was done."""
+    """A session that is gone is treated like one that is full: the agent continues in a new one, and is told what was done."""
     return (
         replace(result, verdict="context")
         if result.lost_session and result.verdict in ("unknown", "killed")
@@ -253,7 +253,7 @@ def _judged(
     exit_status: process.Exit,
     alarming: e.Action | None,
 ) -> Finished:
-    """The guard judges, the core decides what that means for the change, and this function does it."""
+    """The guard checks the change, the core decides what follows, and this function does it."""
     tree = left_tree(work, folder)
     changes = [*work.changes(act.tree, tree), *work.special_files()]
     ruling = judge(run_files, run, act, work, tree, changes)
@@ -401,7 +401,7 @@ def plain(text: str) -> str:
 
 
 def _checkpoint(work: Workspace, act: e.Act, tree: str, publish: bool, run: Run) -> str:
-    """A checkpoint; the user's branch moves only for what the guard let pass."""
+    """Save a checkpoint; the user's branch moves only if the guard allowed the change."""
     commit = work.checkpoint(tree, act.turn, f"Turn {act.turn}: {run.state}\n\nFlyball-Run: {run.id}")
     if publish:
         work.publish(commit)

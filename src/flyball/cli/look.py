@@ -117,11 +117,11 @@ def _short(folders: set[str]) -> dict[str, str]:
     return {folder: end(folder, count) for folder, count in counts.items()}
 
 
-def _fitting(wanted: list[str], cells: list[dict[str, str]], width: int) -> list[str]:
+def _fitting(names: list[str], cells: list[dict[str, str]], width: int) -> list[str]:
     """The table, without the columns that a narrow terminal has no room for."""
     lines: list[str] = []
     for count in range(len(OPTIONAL) + 1):
-        headers = [header for header in wanted if header not in OPTIONAL[:count]]
+        headers = [header for header in names if header not in OPTIONAL[:count]]
         lines = columns(headers, [[row[header] for header in headers] for row in cells])
         if not width or lines[0].index("TASK") + TASK_WIDTH <= width:
             break

@@ -268,23 +268,23 @@ def ls(
     narrowed = any((state, stuck, escalated, failing, cto))
     state = "human_escalation" if escalated else "cto_intervention" if cto else state
     with open_app() as app:
-        found = tasks.listing(app, root, state, stuck, failing)
+        listing = tasks.listing(app, root, state, stuck, failing)
         if as_json:
-            print_json(found.facts)
-        elif narrowed and not found:
-            say("No task is like that. `flyball task ls` lists all tasks.")
+            print_json(listing.facts)
+        elif narrowed and not listing:
+            say("No task matches. `flyball task ls` lists all tasks.")
         else:
-            _print_tasks(found, app.backlog(root).held, app.clock.now())
+            _print_tasks(listing, app.backlog(root).held, app.clock.now())
 
 
-def _print_tasks(found: tasks.Listing, held: bool, now: int) -> None:
+def _print_tasks(listing: tasks.Listing, held: bool, now: int) -> None:
     if held:
         say("On hold: no task starts until `flyball release`.")
-    if not found:
+    if not listing:
         say('No tasks. Add one with `flyball task add "Describe the task"`.')
         return
     lines = [("TASK", "RUN", "STATE", "SINCE", "WHAT")]
-    for one in found.waiting:
+    for one in listing.waiting:
         note = (
             "later"
             if one.trigger.later
@@ -294,10 +294,10 @@ def _print_tasks(found: tasks.Listing, held: bool, now: int) -> None:
         )
         what = one_line(one.trigger.text, 80) + (f" ({note})" if note else "")
         lines.append((one.id, "", "waiting", rough(now - one.at), what))
-    for one in found.active:
+    for one in listing.active:
         what = first_line(one.trigger.text, 80)
         lines.append((one.id, one.lane.run, one.state, rough(now - one.lane.entered_at), what))
-    for row in found.started:
+    for row in listing.started:
         state = row.state if row.status != "ended" else row.end
         what = first_line(row.task, 80)
         lines.append((row.ticket, row.run, state, rough(now - row.entered_at), what))

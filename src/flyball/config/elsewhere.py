@@ -53,8 +53,8 @@ def _editables(venv: Path) -> Iterator[tuple[str, Path]]:
     """The packages that are installed from a folder, as they are imported, and that folder."""
     for file in sorted(venv.glob("lib/python*/site-packages/*.dist-info/direct_url.json")):
         with suppress(OSError, ValueError):
-            told = json.loads(file.read_text("utf-8"))
-            record = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+            url_record = json.loads(file.read_text("utf-8"))
+            record = cast("dict[str, Any]", url_record) if isinstance(url_record, dict) else {}
             url, editable = urlparse(str(record.get("url", ""))), record.get("dir_info") == {"editable": True}
             if editable and url.scheme == "file":
                 for name in _imported_as(file.parent):

@@ -288,9 +288,9 @@ def _question(run: Run, now: int) -> Events:
     failures = [(state, count) for state, count in run.path.failures.items() if count > 1]
     failed = "".join(f" '{state}' failed {count} times." for state, count in failures)
     about = f" about '{run.path.origin}'" if run.path.origin else f" in '{run.state}'"
-    said = f" Last failure: {last[-500:].rstrip('.')}." if last else ""
-    said += f" Last error: {error[-300:]}" if error and error not in last else ""
-    text = f"The run needs your decision{about}.{failed}{said} How should it continue?"
+    failure_text = f" Last failure: {last[-500:].rstrip('.')}." if last else ""
+    failure_text += f" Last error: {error[-300:]}" if error and error not in last else ""
+    text = f"The run needs your decision{about}.{failed}{failure_text} How should it continue?"
     return ask(events, cause, "escalation", text)
 
 

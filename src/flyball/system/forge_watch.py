@@ -1,4 +1,4 @@
-"""What GitHub says, asked now and then by a thread, so that a slow answer holds nothing up.
+"""What GitHub says, asked from time to time by a thread, so that a slow answer blocks nothing.
 
 Three things are asked for: open issues that become tasks (CTO-6), issues and pull requests that tasks wait for, and CI
 of the pull requests that runs have opened (CTO-8). What could not be read is said; it never means that there is nothing.
@@ -98,7 +98,7 @@ def _proposed(forge: Forge) -> Iterator[OpenProposal]:
 
 
 class ForgeWatch:
-    """Asks every `every_us`, and at once when something else is wanted."""
+    """Asks every `every_us`, and at once when the query changes."""
 
     def __init__(self, app: App, driver: str, every_us: int) -> None:
         self._env, self._ring, self._every_s = app.env, (app.state_dir, driver), every_us / 1_000_000
@@ -123,7 +123,7 @@ class ForgeWatch:
             self._hurry.wait(self._every_s)
 
     def news(self) -> ForgeState | None:
-        """What the last look brought, once."""
+        """What the last look found; returned once."""
         if not self._news:
             return None
         self._news = False

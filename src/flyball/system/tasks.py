@@ -146,15 +146,18 @@ def imported_texts(app: App, repo: Path) -> set[str]:
     texts, git = {one.trigger.text for one in app.backlog(repo).tickets}, inspect_repo(repo).git
     for row in app.journal.rows(repo=str(repo), machine="cto"):
         events = [e.decode(entry.body) for entry in app.journal.read(row.run)]
-        given = {one.trigger.ticket: one.trigger for one in events if isinstance(one, e.Triggered)}
+        triggers = {one.trigger.ticket: one.trigger for one in events if isinstance(one, e.Triggered)}
         plan = app.read(row.run).plan
         at_work = {one.trigger.ticket for one in (plan, *plan.waiting) if one.trigger}
-        for ticket, trigger in given.items():
+        for ticket, trigger in triggers.items():
             done, _, commit = plan.outcomes.get(ticket, "").partition(" ")
             if ticket not in at_work and done != "done":
                 continue
-            asked = commit and trigger.tick and ticket not in at_work
-            if not asked or git.ask("merge-base", "--is-ancestor", commit, "HEAD", ok=(0, 1, 128)).code:
+            may_be_merged = commit and trigger.tick and ticket not in at_work
+            if (
+                not may_be_merged
+                or git.ask("merge-base", "--is-ancestor", commit, "HEAD", ok=(0, 1, 128)).code
+            ):
                 texts.add(trigger.text)
     return texts
 

@@ -47,8 +47,8 @@ def _message(facts: Facts, message: Event) -> Call | None:
             case "systemNotification":
                 _take_notice(facts, text(block.get("msg")))
             case "toolRequest":
-                given = table(table(block.get("toolCall")).get("value"))
-                facts.begin_call(name, text(given.get("name")), given.get("arguments"))
+                tool_call = table(table(block.get("toolCall")).get("value"))
+                facts.begin_call(name, text(tool_call.get("name")), tool_call.get("arguments"))
             case "toolResponse":
                 result = table(block.get("toolResult"))
                 value = table(result.get("value"))

@@ -95,7 +95,7 @@ def of_pytest(item, config):
 
     if getattr(item, "dtest", None) is not None:
         return of_doctest(item.dtest, item.runner.optionflags)
-    test, given = (
+    test, arguments = (
         getattr(item, "function", None),
         dict(getattr(getattr(item, "callspec", None), "params", {})),
     )
@@ -110,7 +110,7 @@ def of_pytest(item, config):
     if fixtures is None:
         return None
     try:
-        values = pickle.dumps(given).hex()
+        values = pickle.dumps(arguments).hex()
     except Exception:
         return None
     names = item.getmodpath(stopatmodule=True, includemodule=False).partition("[")[0].split(".")
@@ -128,15 +128,15 @@ def _plan(item):
     known, plan = item._fixtureinfo.name2fixturedefs, {}
 
     def add(name):
-        found = known.get(name) or ()
-        if name in plan or name == "request" or (found and found[-1].func.__name__ == _DIRECT):
+        fixtures = known.get(name) or ()
+        if name in plan or name == "request" or (fixtures and fixtures[-1].func.__name__ == _DIRECT):
             return True
         if name in stand_in.OWN:
             plan[name] = {"name": name, "arguments": []}
             return True
-        if not found or len(found) > 1 or not _is_ours(found[-1].func, item.cls):
-            return name in getattr(getattr(item, "callspec", None), "params", {}) and not found
-        function, needs = found[-1].func, list(found[-1].argnames)
+        if not fixtures or len(fixtures) > 1 or not _is_ours(fixtures[-1].func, item.cls):
+            return name in getattr(getattr(item, "callspec", None), "params", {}) and not fixtures
+        function, needs = fixtures[-1].func, list(fixtures[-1].argnames)
         if not all(add(one) for one in needs):
             return False
         facts = {"module": function.__module__, "function": function.__name__}

@@ -39,8 +39,8 @@ def serve(room, recorder, pipes, probes, limit_s):
     with os.fdopen(requests) as lines:
         for line in lines:
             request, began = json.loads(line), time.monotonic()
-            left = limit_s - spent
-            outcome = _answer(room, recorder, request, loaded, left) if left > 0 else UNKNOWN
+            remaining = limit_s - spent
+            outcome = _answer(room, recorder, request, loaded, remaining) if remaining > 0 else UNKNOWN
             spent += time.monotonic() - began
             if outcome == FAILED:
                 kind = "bitten" if request["broken"] else "alone"
@@ -112,11 +112,11 @@ def _serve_module(room, request, limit_s):
         _stop_after(0)
     with os.fdopen(REQUESTS) as lines:
         for line in lines:
-            asked = json.loads(line)
+            job = json.loads(line)
             if test_of is None:
                 outcome = UNKNOWN
             else:
-                outcome = _in_a_child(room, asked, test_of) if shared else _outcome(room, asked, test_of)
+                outcome = _in_a_child(room, job, test_of) if shared else _outcome(room, job, test_of)
             os.write(ANSWERS, outcome + (b"+" if shared else b"."))
             if not shared:
                 return
@@ -140,11 +140,11 @@ def _in_a_child(room, request, test_of):
     status = os.waitpid(pid, 0)[1]
     os.set_blocking(verdict[0], False)
     try:
-        said = os.read(verdict[0], 1)
+        reply = os.read(verdict[0], 1)
     except BlockingIOError:
-        said = b""
+        reply = b""
     os.close(verdict[0])
-    return said or (FAILED if os.WIFEXITED(status) else UNKNOWN)
+    return reply or (FAILED if os.WIFEXITED(status) else UNKNOWN)
 
 
 def _outcome(room, request, test_of):
@@ -169,7 +169,7 @@ def _called(main):
 
 def _test_maker(room, request):
     if request.get("script"):
-        return lambda asked: lambda: _script(room, asked["script"])
+        return lambda job: lambda: _script(room, job["script"])
     room.breaks = request["broken"]
     if "examples" in request:
         return _texts(room, request)
@@ -201,14 +201,14 @@ def _functions(room, request):
             owner = getattr(owner, name)
         owner = owner() if len(names) > 1 else owner
         test = getattr(owner, names[-1])
-        given = pickle.loads(bytes.fromhex(asked["given"]))
-        made = {}
+        values = pickle.loads(bytes.fromhex(asked["given"]))
+        built = {}
         for one in asked["fixtures"]:
             own = one["name"] in stand_in.OWN
             place = owner if own or one["of_class"] else makers[one["module"]]
             maker = stand_in.OWN[one["name"]] if own else getattr(place, one["function"])
-            made[one["name"]] = _made(one, maker, {**given, **made})
-        arguments = {name: made[name] if name in made else given[name] for name in asked["arguments"]}
+            built[one["name"]] = _made(one, maker, {**values, **built})
+        arguments = {name: built[name] if name in built else values[name] for name in asked["arguments"]}
 
         def main():
             test(**arguments)
