@@ -166,7 +166,7 @@ def _hand_back(events: Events, message: HandBack) -> Events:
 def _rollback(events: Events, message: Rollback) -> Events:
     now, turn = events.now, str(message.turn)
     let_go(events, "rolled back")
-    events.add(e.RestoreOrdered(at=now, tree=message.tree, why="rollback", since=turn))
+    events.add(e.RestoreOrdered(at=now, tree=message.tree, why="rollback", since=turn, renews=True))
     return events.tell(f"A person restored the files as they were after turn {turn}.", who=message.who)
 
 

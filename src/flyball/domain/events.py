@@ -198,6 +198,7 @@ class RestoreOrdered(Event, frozen=True, kw_only=True):
     tree: str
     why: str
     since: str = ""  # an approved change: the tree before it, so that its files are counted
+    renews: bool = False  # the entries to limited states count anew, as in a rollback
 
 
 class LetterRefused(Event, frozen=True, kw_only=True):

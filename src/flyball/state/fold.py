@@ -369,7 +369,7 @@ def _charged(run: Run, event: e.Charged) -> Run:
 def _restore_ordered(run: Run, event: e.RestoreOrdered) -> Run:
     """With the files that a person rolls back, the attempts to mend them go too."""
     step = Restore(event.tree, event.why, event.since)
-    path = replace(run.path, entries={}) if event.why == "rollback" else run.path
+    path = replace(run.path, entries={}) if event.renews else run.path
     return replace(run, at=event.at, path=path, agenda=put(run.agenda, step))
 
 
