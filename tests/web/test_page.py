@@ -452,6 +452,9 @@ def test_every_page_has_the_json_of_the_command_line(place: Place, client: Clien
     assert [{key: row[key] for key in rows[0] if key != "task"} for row in listed] == [
         {key: value for key, value in row.items() if key != "task"} for row in rows
     ]
+    counted, stats = client.get("stats.json").json, place.fb("stats", "--all", "--json").json
+    assert counted["tasks"] == stats["tasks"] and counted["transitions"] == stats["transitions"]
+    assert client.get("stats?since=tuesday").code == 400
     facts = client.get("?format=json").json
     assert [one["id"] for one in facts["waiting"]] == [f"{run}.1"] and len(facts["recent"]) == 1
     assert client.get("nothing.json").code == 404 and client.get("run/zzzz.json").json["error"]

@@ -73,7 +73,7 @@ def test_a_person_signs_in_reads_and_answers(place: Place, browser: Browser) -> 
         f"{TEXT}.includes('Waiting for you') && {TEXT}.includes('Add a workflow <b>now</b>')"
     )
     browser.follow("document.querySelector('main .rows a').click()")
-    assert browser.run("location.pathname.endsWith('/inbox') && location.hash") == f"#q-{run}.1"
+    assert browser.until("location.pathname.endsWith('/inbox') && location.hash") == f"#q-{run}.1"
     assert browser.until(f"{TEXT}.includes('on: push')")
     browser.follow(PRESS.replace("{verb}", "approve"))
     assert browser.until(f"{TEXT}.includes('Answer saved: approve.')")
@@ -109,7 +109,16 @@ def test_every_page_fits_a_phone_and_a_desk_in_light_and_dark(place: Place, brow
     browser.open(link)
     assert browser.until(f"{TEXT}.includes('Overview')")
     base = browser.run("document.baseURI")
-    for path in ("", "inbox", "runs", f"run/{run}", f"run/{run}/diff", f"run/{run}/certificate", "run/none"):
+    for path in (
+        "",
+        "inbox",
+        "runs",
+        "stats",
+        f"run/{run}",
+        f"run/{run}/diff",
+        f"run/{run}/certificate",
+        "run/none",
+    ):
         browser.open(base + path)
         for size in (PHONE, DESK):
             pictures = {browser.look(size, dark) for dark in (False, True)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from flyball.domain.settings import elapsed
 from flyball.views.run_stats import OPEN, Job, Stats, by_outcome, free, median, sum_of
 from flyball.views.text import columns, cost, plural, tokens
@@ -12,9 +14,20 @@ BAR = 20
 TRANSITIONS = 15  # the most frequent ones; `--json` has all
 
 
+class Table(Struct, frozen=True):
+    title: str
+    headers: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def tables(total: Stats) -> list[Table]:
+    parts = (_jobs(total), _costs(total), _moves(total), _times(total), _loops(total), _recoveries(total))
+    return [part for part in parts if part.rows]
+
+
 def lines(total: Stats) -> list[str]:
-    parts = [_jobs(total), _costs(total), _moves(total), _times(total), _loops(total), _recoveries(total)]
-    return [line for part in parts if part for line in (*part, "")][:-1]
+    parts = [[part.title, *columns(part.headers, part.rows)] for part in tables(total)]
+    return [line for part in parts for line in (*part, "")][:-1]
 
 
 def bar(value: float, most: float) -> str:
@@ -22,14 +35,13 @@ def bar(value: float, most: float) -> str:
     return "█" * max(round(BAR * value / most), int(value > 0)) if most else ""
 
 
-def _jobs(total: Stats) -> list[str]:
+def _jobs(total: Stats) -> Table:
     machines = sorted({job.machine for job in total.tasks})
     rows = [_job_row(name, [job for job in total.tasks if job.machine == name]) for name in machines]
     headers = ("MACHINE", "TASKS", "COMPLETED", "FAILED", "OPEN", "TURNS", "CALLS", "WORK", "COST")
-    return [
-        "Tasks (turns, tool calls, working time and cost are medians of those that ended)",
-        *columns(headers, rows),
-    ]
+    return Table(
+        "Tasks (turns, tool calls, working time and cost are medians of those that ended)", headers, rows
+    )
 
 
 def _job_row(machine: str, jobs: Sequence[Job]) -> list[str]:
@@ -49,10 +61,10 @@ def _job_row(machine: str, jobs: Sequence[Job]) -> list[str]:
     ]
 
 
-def _costs(total: Stats) -> list[str]:
+def _costs(total: Stats) -> Table:
     groups = by_outcome(total.jobs)
     spent = {name: sum_of(jobs) for name, jobs in groups.items()}
-    most = max(usage.cost_uusd for usage in spent.values())
+    most = max((usage.cost_uusd for usage in spent.values()), default=0)
     rows = [
         [
             name,
@@ -64,31 +76,27 @@ def _costs(total: Stats) -> list[str]:
         ]
         for name, jobs in groups.items()
     ]
-    return ["Cost per outcome", *columns(("OUTCOME", "TASKS", "COST", "EACH", "TOKENS", ""), rows)]
+    return Table("Cost per outcome", ("OUTCOME", "TASKS", "COST", "EACH", "TOKENS", ""), rows)
 
 
-def _moves(total: Stats) -> list[str]:
+def _moves(total: Stats) -> Table:
     common = total.moves.most_common()
-    if not common:
-        return []
     rows = [
         [machine, f"{source} → {target}", str(count), bar(count, common[0][1])]
         for (machine, source, target), count in common[:TRANSITIONS]
     ]
     title = f"Transitions (the {TRANSITIONS} most frequent of {len(common)})"
     title = title if len(common) > TRANSITIONS else "Transitions"
-    return [title, *columns(("MACHINE", "FROM → TO", "COUNT", ""), rows)]
+    return Table(title, ("MACHINE", "FROM → TO", "COUNT", ""), rows)
 
 
-def _times(total: Stats) -> list[str]:
+def _times(total: Stats) -> Table:
     longest = [row for row in total.state_us.most_common(TRANSITIONS) if row[1]]
-    if not longest:
-        return []
     rows = [[machine, state, elapsed(us), bar(us, longest[0][1])] for (machine, state), us in longest]
-    return ["Time by state", *columns(("MACHINE", "STATE", "TIME", ""), rows)]
+    return Table("Time by state", ("MACHINE", "STATE", "TIME", ""), rows)
 
 
-def _loops(total: Stats) -> list[str]:
+def _loops(total: Stats) -> Table:
     rate = f"{total.milestones_per_hour:.1f} per hour of work"
     rows = [
         ["turns that ended like the turn before", str(total.same_results)],
@@ -99,7 +107,7 @@ def _loops(total: Stats) -> list[str]:
         ["questions", f"{total.questions} asked, {total.open_questions} open"],
         ["changes checked by the guard", _verdicts(total)],
     ]
-    return ["Progress and repeats", *columns(("WHAT", "COUNT"), rows)]
+    return Table("Progress and repeats", ("WHAT", "COUNT"), rows)
 
 
 def _verdicts(total: Stats) -> str:
@@ -108,9 +116,9 @@ def _verdicts(total: Stats) -> str:
     return ", ".join(f"{count} {names.get(verdict, verdict)}" for verdict, count in counts) or "0"
 
 
-def _recoveries(total: Stats) -> list[str]:
+def _recoveries(total: Stats) -> Table:
     rows = [
         [kind, str(one.used), plural(one.completed, "task")] for kind, one in sorted(total.recoveries.items())
     ]
     headers = ("RECOVERY", "USED", "LAST BEFORE COMPLETION OF")
-    return ["Recoveries", *columns(headers, rows)] if rows else []
+    return Table("Recoveries", headers, rows)

@@ -45,12 +45,13 @@ def link(to: str, *children: Child, class_: str | None = None) -> Html:
     return tag("a", *children, href=to, class_=class_)
 
 
-def table(headers: Iterable[str], rows: Iterable[Iterable[str]], class_: str | None = None) -> Html:
+def table(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
+    """A cell of blocks is a bar."""
     head = tag("tr", [tag("th", header) for header in headers])
-    body = [tag("tr", [tag("td", cell) for cell in row]) for row in rows]
-    return tag(
-        "div", tag("table", tag("thead", head), tag("tbody", body)), class_=f"wide {class_ or ''}".strip()
-    )
+    body = [
+        tag("tr", [tag("td", cell, class_="bar" if "█" in cell else None) for cell in row]) for row in rows
+    ]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", body)), class_="wide")
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> Html:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from flyball.domain.settings import DAY
 from flyball.errors import UserError
 from flyball.evidence.verify import facts_of, lines_of, verify_run
 from flyball.journal import Row
@@ -19,7 +20,9 @@ from flyball.runtime import facts as known
 from flyball.runtime.app import App
 from flyball.runtime.listing import shown_row
 from flyball.runtime.questions import change_of, how_answered, late_runs, open_questions
+from flyball.views import run_stats
 from flyball.views.evidence_text import tests_by_name
+from flyball.views.stats_text import tables
 from flyball.views.text import clean, cost, tokens
 from flyball.web import render
 from flyball.web.markup import Html, document
@@ -27,6 +30,7 @@ from flyball.web.markup import Html, document
 LISTED = 100  # runs in a list
 RECENT = 10
 STORY_MOST = 300
+PERIODS = {"7d": 7 * DAY, "30d": 30 * DAY, "all": 0}  # of the statistics; the first one unless asked
 
 
 class Asked(Struct):
@@ -169,9 +173,27 @@ def _certificate(ask: Asked, run_id: str) -> Page:
     return Page(f"Certificate of {run_id}", facts_of(finding), body, "runs")
 
 
+def stats(ask: Asked) -> Page:
+    """CTO-15: over all repositories."""
+    ask.only("since")
+    since, now = ask.query.get("since", next(iter(PERIODS))), ask.app.clock.now()
+    if since not in PERIODS:
+        raise UserError(f"since takes: {', '.join(PERIODS)}.")
+    begin = now - PERIODS[since] if PERIODS[since] else 0
+    total = run_stats.stats(known.measures(ask.app, None, begin, now))
+    body = render.stats(tables(total) if total.jobs else [], [*PERIODS], since)
+    return Page("Statistics", run_stats.facts(total), body, "stats")
+
+
 PARTS: dict[str, Callable[[Asked, str], Page]] = {
     "": _run_itself,
     "diff": _change,
     "certificate": _certificate,
 }
-PAGES: dict[str, Callable[[Asked], Page]] = {"": overview, "runs": runs, "run": run, "inbox": inbox}
+PAGES: dict[str, Callable[[Asked], Page]] = {
+    "": overview,
+    "runs": runs,
+    "run": run,
+    "inbox": inbox,
+    "stats": stats,
+}

@@ -11,10 +11,11 @@ from flyball.domain.settings import rough
 from flyball.runtime.listing import STATUSES
 from flyball.runtime.questions import NEEDS_TEXT, WITHOUT_TEXT
 from flyball.views.run_view import Line
-from flyball.views.text import clock, plural
-from flyball.web.markup import Html, joined, link, pairs, tag
+from flyball.views.stats_text import Table
+from flyball.views.text import clock, first_line, plural
+from flyball.web.markup import Html, joined, link, pairs, table, tag
 
-NAVIGATION = (("", "Overview"), ("inbox", "Inbox"), ("runs", "Runs"))
+NAVIGATION = (("", "Overview"), ("inbox", "Inbox"), ("runs", "Runs"), ("stats", "Stats"))
 LINES_MOST = 4_000  # of a change on its own page
 LINES_SHOWN = 60  # … with a question; the rest of it is one click away
 FIRST = (
@@ -84,16 +85,28 @@ def overview(facts: dict[str, Any], now: int) -> Html:
 
 
 def runs(facts: Sequence[dict[str, Any]], status: str, now: int) -> Html:
+    links = _filters("runs", "status", {"": "all"} | {name: name for name in STATUSES}, status)
+    return main(tag("h1", "Runs"), links, rows(facts, now, "No runs."))
+
+
+def _filters(page: str, key: str, choices: dict[str, str], here: str) -> Html:
     links = [
         tag(
             "a",
-            name or "all",
-            href=f"runs?status={name}" if name else "runs",
-            aria_current="true" if name == status else None,
+            title,
+            href=f"{page}?{key}={name}" if name else page,
+            aria_current="true" if name == here else None,
         )
-        for name in ("", *STATUSES)
+        for name, title in choices.items()
     ]
-    return main(tag("h1", "Runs"), tag("p", links, class_="filters"), rows(facts, now, "No runs."))
+    return tag("p", links, class_="filters")
+
+
+def stats(tables: Sequence[Table], periods: Sequence[str], since: str) -> Html:
+    titles = {name: "all" if name == "all" else f"last {name.removesuffix('d')} days" for name in periods}
+    parts = [section(one.title, table(map(str.capitalize, one.headers), one.rows)) for one in tables]
+    none = tag("p", "No runs.", class_="dim")
+    return main(tag("h1", "Statistics"), _filters("stats", "since", titles, since), parts or none)
 
 
 def rows(facts: Sequence[dict[str, Any]], now: int, empty: str) -> Html:
@@ -108,7 +121,7 @@ def _row(one: dict[str, Any], now: int) -> Html:
     lines = [tag("span", place, class_="dim")]
     if one.get("now"):
         lines.append(tag("span", one["now"], class_="now"))
-    return item(one["tone"], one["task"], lines, f"run/{one['run']}", one["label"])
+    return item(one["tone"], first_line(one["task"]), lines, f"run/{one['run']}", one["label"])
 
 
 def item(tone: str, what: str, lines: Sequence[Html], to: str, label: str = "") -> Html:
@@ -120,12 +133,19 @@ def item(tone: str, what: str, lines: Sequence[Html], to: str, label: str = "") 
 def _ask(one: dict[str, Any], now: int) -> Html:
     about = f"{one['id']} · {one['kind']} · {rough(now - one['since_us'])} ago"
     lines = [tag("span", one["happened"], class_="now"), tag("span", about, class_="dim")]
-    return item("ask", one["task"], lines, f"inbox#q-{one['id']}", "answered" if one["answered"] else "")
+    return item(
+        "ask", first_line(one["task"]), lines, f"inbox#q-{one['id']}", "answered" if one["answered"] else ""
+    )
 
 
 def _late(late: Sequence[dict[str, Any]]) -> Html | None:
     items = [
-        item("wait", one["task"], [tag("span", one["happened"], class_="now")], f"run/{one['run']}")
+        item(
+            "wait",
+            first_line(one["task"]),
+            [tag("span", one["happened"], class_="now")],
+            f"run/{one['run']}",
+        )
         for one in late
     ]
     return section("Longer than expected", tag("ul", items, class_="rows")) if items else None
@@ -148,7 +168,7 @@ def question(facts: dict[str, Any], change: list[str], hidden: dict[str, str], n
     about = f"{facts['id']} · {facts['kind']} · {facts['machine']}, in '{facts['state']}'"
     default = f"If nobody answers by {facts['deadline']}: {facts['default']}." if facts["default"] else ""
     parts = [
-        tag("h2", link(f"run/{facts['run']}", facts["task"])),
+        tag("h2", link(f"run/{facts['run']}", first_line(facts["task"]))),
         tag("p", f"{about} · {rough(now - facts['since_us'])} ago", class_="dim"),
         tag("p", f"{facts['happened'][:1].upper()}{facts['happened'][1:]} ({facts['code']}). {facts['why']}"),
         tag("div", facts["asked"].strip(), class_="asked"),
@@ -204,6 +224,8 @@ def run(
     facts: dict[str, Any], fields: list[tuple[str, str]], story: Sequence[Line], cards: list[Html]
 ) -> Html:
     row, happened, *more = facts["row"], *facts["why"]
+    task, title = facts["task"].strip(), first_line(facts["task"])
+    rest = task.removeprefix(title).strip()
     live = facts["live"]
     now = [
         tag("p", f"{live['place']} · {live['counters']}", class_="dim"),
@@ -211,7 +233,8 @@ def run(
     ]
     return main(
         _tabs(facts["run"], "", facts),
-        tag("h1", facts["task"]),
+        tag("h1", title),
+        tag("div", rest, class_="asked") if rest else None,
         tag(
             "p", tag("span", row["label"], class_=f"label {row['tone']}"), " ", prose(happened), class_="lead"
         ),
