@@ -62,6 +62,13 @@ def test_the_inbox_says_what_happened_why_what_is_asked_and_how_to_answer(waitin
         assert part in said.out
 
 
+def test_a_question_says_what_is_answered_if_nobody_does(place: Place) -> None:
+    line = 'inbox.defaults=["clarification answer after 9h Use -."]'
+    said = place.loop({"ask": "Which one?"}, more=("--set", line))
+    for text in (said.out, place.fb("inbox").out):
+        assert "default" in text and 'answer "Use -.", if nobody answers by 20' in text
+
+
 def test_what_a_question_does_not_take_is_refused_and_nothing_is_sent(waiting: Place) -> None:
     """One word that looks like a verb is no free text."""
     one = open_question(waiting)

@@ -79,11 +79,7 @@ def _as_text(app: App, facts: dict[str, Any], *, keys: bool = False) -> str:
         ("reason", f"{facts['happened']} ({facts['code']})"),
         ("question", clean(facts["asked"]).strip()),
         *([] if keys and not facts["answered"] else [("answer", next_step)]),
-        *(
-            [("default", f"{facts['default']}, if nobody answers by {facts['deadline']}")]
-            if facts["default"]
-            else []
-        ),
+        *([("default", clean(facts["unanswered"]))] if facts["unanswered"] else []),
     ]
     head = headline("ask", f"Question {facts['question']} ({facts['kind']}), {age} ago")
     return "\n".join((head, *fields(rows, terminal_width())))

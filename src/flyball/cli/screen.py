@@ -46,7 +46,8 @@ def question_lines(run: Run, keys: dict[str, str] | None = None) -> list[str]:
     if question is None:
         return []
     text = clean(question.text).strip().splitlines() or [""]
-    rows = [*choices(question, keys)]
+    default = reasons.by_default(question)
+    rows = [*choices(question, keys), *([("default", clean(default))] if default else [])]
     if not keys:
         rows = [*_change(run, question), *rows, ("to answer", reasons.how_to_answer(question))]
     return [f"Question {question.id} ({question.kind}):", *(f"  {line}" for line in text), *fields(rows)]

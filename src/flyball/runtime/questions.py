@@ -93,6 +93,7 @@ def _facts(app: App, row: Row) -> dict[str, Any]:
         "shown": question.shown,
         "default": question.default or None,
         "deadline": iso(question.deadline) if question.deadline else None,
+        "unanswered": reasons.by_default(question),
         "since": iso(run.at),
         "since_us": run.at,
         "answered": pending_answer(app, run),

@@ -16,7 +16,7 @@ from flyball.reading.test_output import failing_names
 from flyball.state.run import Run
 from flyball.views.choices import offered
 from flyball.views.evidence_text import evidence_lines
-from flyball.views.text import clean, clock, cost_text, first_few, one_line, plural
+from flyball.views.text import clean, clock, cost_text, day_and_clock, first_few, one_line, plural
 
 QUOTE_WIDTH = 300
 _ERROR = re.compile(
@@ -298,6 +298,13 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 def how_to_answer(question: e.Question) -> str:
     """The command, with what it takes; a text is given in quotes."""
     return answer_command(question, *offered(question))
+
+
+def by_default(question: e.Question) -> str:
+    """What Flyball answers if nobody does, and when; "" if it waits."""
+    text = f' "{question.default_text}"' if question.default_text else ""
+    by = f", if nobody answers by {day_and_clock(question.deadline)}"
+    return f"{question.default}{text}{by}" if question.default else ""
 
 
 def answer_command(question: e.Question, *verbs: str) -> str:

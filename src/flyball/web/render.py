@@ -166,13 +166,12 @@ def inbox(cards: Sequence[Html], late: Sequence[dict[str, Any]], notice: str) ->
 def question(facts: dict[str, Any], change: list[str], hidden: dict[str, str], now: int) -> Html:
     remaining = len(change) - LINES_SHOWN
     about = f"{facts['id']} · {facts['kind']} · {facts['machine']}, in '{facts['state']}'"
-    default = f"If nobody answers by {facts['deadline']}: {facts['default']}." if facts["default"] else ""
     parts = [
         tag("h2", link(f"run/{facts['run']}", first_line(facts["task"]))),
         tag("p", f"{about} · {rough(now - facts['since_us'])} ago", class_="dim"),
         tag("p", f"{facts['happened'][:1].upper()}{facts['happened'][1:]} ({facts['code']}). {facts['why']}"),
         tag("div", facts["asked"].strip(), class_="asked"),
-        tag("p", default, class_="dim") if default else None,
+        tag("p", f"Default: {facts['unanswered']}.", class_="dim") if facts["unanswered"] else None,
         diff(change[:LINES_SHOWN]) if change else None,
         tag("p", link(f"run/{facts['run']}/diff", f"Show the other {remaining} lines"))
         if remaining > 0
