@@ -68,6 +68,8 @@ def test_a_lane_of_a_stopped_up_says_so() -> None:
     assert "**Active task**: Mend add()" in ledger([run], []) and "**Task**: Mend add()" in last_known_state(
         [run]
     )
+    paused = fold(run, [e.Stopped(at=4, status="paused", stop=e.Stop(code="wait.paused"))])
+    assert f"**Next**: `flyball resume {run.id}`" in ledger([paused], []), "while `up` runs"
     run = fold(run, order(run, "interrupt", "terminal", 4))
     step = due(run, 5)
     assert isinstance(step, Note)

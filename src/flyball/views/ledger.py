@@ -104,7 +104,7 @@ def _next(run: Run, working: Run, asks: Run | None) -> str:
     if asks is not None and asks.question is not None:
         return reasons.how_to_answer(asks.question)
     if run.machine.standing and run.status == "paused":
-        return "`flyball up` continues"
+        return reasons.next_step(run).removeprefix("Next: ").rstrip(".")
     if run.machine.standing and run.here.act == "listen":
         return "take the next task of the backlog"
     if working.status == "running":

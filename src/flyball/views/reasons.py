@@ -285,7 +285,7 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
         return [*([review] if about_change else []), (how_to_answer(run.question), "answer")]
     if run.stop and run.stop.code == "wait.take_over":
         return [(f"flyball hand-back {run.id}", "give it back")]
-    if run.status == "paused" and run.machine.standing:
+    if run.status == "paused" and run.machine.standing and run.stop and run.stop.code == "interrupted":
         return [("flyball up", "continue")]
     if run.status == "paused":
         return [(f"flyball resume {run.id}", "continue")]
