@@ -16,6 +16,7 @@ from flyball.machines import shipped
 from flyball.runtime.listeners import Artifacts
 from flyball.runtime.supervisor import Supervisor
 from flyball.state.fold import fold
+from flyball.views.busy import assignments
 from flyball.views.ledger import last_known_state, ledger
 from support import begun, settings
 
@@ -79,3 +80,21 @@ def test_a_lane_of_a_stopped_up_says_so() -> None:
     assert "**Stopped**: it was interrupted (interrupted)" in position
     page = ledger([run], [])
     assert "**Waits for**: `flyball up`, which is not running" in page and "**Next**: `flyball up`" in page
+
+
+def test_who_is_at_work_and_what_comes_next() -> None:
+    lane = fold(None, [begun("cto", repo="/calc")])
+    lane = fold(lane, [e.ActStarted(at=1, act=e.Act(key="r1-1", do="prepare", state="IDLE", turn=1))])
+    lane = fold(lane, [e.ActFinished(at=2, key="r1-1", result=e.Prepared(base_tree="b", tree="b"))])
+    planning = fold(lane, hear(lane, encode(Start(trigger=e.Trigger(kind="task", text="Mend"))), 1, 3))
+    paused = fold(planning, [e.Stopped(at=4, status="paused", stop=e.Stop(code="wait.paused"))])
+    other = fold(None, [begun("loop", repo="/calc")])
+    for run, driven, status, following in (
+        (lane, True, "idle", ""),
+        (planning, True, "working", "T2"),
+        (planning, False, "next", ""),
+        (paused, True, "paused", ""),
+        (other, True, "working", ""),
+    ):
+        (row,) = assignments([(run, driven)], {"/calc": ["T2", "T3"], "/slug": ["T1"]})
+        assert (row.status, row.next) == (status, following), status

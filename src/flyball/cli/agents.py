@@ -15,19 +15,20 @@ from flyball.cli import (
     answer_lines,
     examples,
     group_of,
-    open_records,
+    open_app,
     print_json,
     print_table,
     say,
 )
 from flyball.domain.settings import SECOND
 from flyball.errors import AgentMissing, UserError
-from flyball.views.text import agent_name, iso, one_line
+from flyball.views.text import agent_name, first_line, iso, one_line
 
 if TYPE_CHECKING:
     from flyball.agents.accounts import Status
     from flyball.agents.adapter import AgentResult
-    from flyball.journal.records import Records
+    from flyball.runtime.app import App
+    from flyball.state.run import Run
     from flyball.views.busy import Assignment
 
 COLUMNS = ("AGENT", "ROLE", "RUN", "STATUS", "STATE", "LOOP", "CIRCUIT", "NEXT", "TASK")
@@ -144,9 +145,9 @@ def try_(agents: tuple[str, ...], as_json: bool) -> None:
 @click.command(epilog=examples("flyball agents busy"))
 @JSON
 def busy(as_json: bool) -> None:
-    """List what each agent works on and which run it takes next."""
-    with open_records() as records:
-        rows = _assignments(records)
+    """List what each agent works on, and which run or task it takes next."""
+    with open_app() as app:
+        rows = _assignments(app)
     if as_json:
         print_json([msgspec.to_builtins(row) for row in rows])
     elif not rows:
@@ -155,18 +156,31 @@ def busy(as_json: bool) -> None:
         print_table([COLUMNS, *(_cells(row) for row in rows)])
 
 
-def _assignments(records: Records) -> list[Assignment]:
+def _assignments(app: App) -> list[Assignment]:
     from flyball.views.busy import assignments
 
-    rows = [row for status in ACTIVE for row in records.journal.rows(status=status, limit=RUNS_LIMIT)]
-    return assignments((records.read(row.run), records.driven(row.root or row.run)) for row in rows)
+    rows = [row for status in ACTIVE for row in app.journal.rows(status=status, limit=RUNS_LIMIT)]
+    runs = [(app.read(row.run), app.driven(row.root or row.run)) for row in rows]
+    lanes = [run for run, driven in runs if driven and run.machine.standing]
+    return assignments(runs, {run.began.repo: _ready(app, run.began.repo, lanes) for run in lanes})
+
+
+def _ready(app: App, repo: str, lanes: list[Run]) -> list[str]:
+    """The tasks of the backlog that can start now. What waits for GitHub is known to `flyball up` alone."""
+    from flyball.runtime.backlog import ready
+    from flyball.system.conditions import met
+    from flyball.system.forge_watch import NOTHING
+
+    found = app.backlog(repo)
+    done = {name: how for run in lanes if run.began.repo == repo for name, how in run.plan.outcomes.items()}
+    return [one.id for one in ready(found, done | met(app, found, NOTHING))]
 
 
 def _cells(row: Assignment) -> tuple[str, ...]:
     loop = f"{row.loop} ({row.no_progress} without progress)" if row.no_progress else str(row.loop)
     return (
         *(agent_name(row.agent) or "-", row.role or "-", row.run, row.status, f"{row.machine} · {row.state}"),
-        *(loop, row.circuit, row.next or "-", one_line(row.task, 60)),
+        *(loop, row.circuit, row.next or "-", first_line(row.task, 60)),
     )
 
 
