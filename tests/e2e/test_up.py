@@ -397,8 +397,13 @@ def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Y
     wait(process, lambda: outcomes(yard).get(risky) == "done")
     assert yard.git("status", "--porcelain") == "", "what is written for people is no change"
     assert later in ledger.read_text() and "All is well" not in ledger.read_text()
-    assert "All is well" in (out / "STATUS_LEDGER.edited.md").read_text()
+    copy = out / "STATUS_LEDGER.edited.md"
+    assert "All is well" in copy.read_text()
     stop(process)
+    assert "STATUS_LEDGER.md was edited by hand" in yard.flyball("check").stdout, (
+        "also after it was written anew"
+    )
+    copy.unlink()
     assert yard.flyball("check").returncode == 0
 
 

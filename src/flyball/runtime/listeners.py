@@ -253,9 +253,14 @@ def make_out_folder(repo: str) -> None:
 
 
 def drift(repo: str) -> list[str]:
-    """The pages that are not as they were written."""
+    """The pages that somebody edited: they are not as they were written, or a copy with an edit is there."""
     folder = out_folder(repo)
-    return [name for name in PAGES if folder is not None and _edited(folder / name)]
+    pages = [folder / name for name in PAGES] if folder is not None else []
+    return [page.name for page in pages if _edited(page) or _copy_of(page).is_file()]
+
+
+def _copy_of(page: Path) -> Path:
+    return page.with_suffix(".edited.md")
 
 
 def _edited(file: Path) -> bool:
@@ -268,7 +273,7 @@ def _edited(file: Path) -> bool:
 def _write_page(file: Path, text: str) -> None:
     """Edits in a page are kept in a copy and have no effect."""
     if _edited(file) and not file.is_symlink():
-        file.replace(file.with_suffix(".edited.md"))
+        file.replace(_copy_of(file))
     _write(file, text)
 
 

@@ -44,7 +44,10 @@ def mismatches(app: App, root: Path, lanes: list[Run], state: ForgeState = NOTHI
     except WorkspaceError as problem:
         return [Mismatch("", str(problem), grave=True)]
     lines = [
-        Mismatch("", f"{name} was edited by hand. The edit is kept in a copy next to it and has no effect.")
+        Mismatch(
+            "",
+            f"{name} was edited by hand, which has no effect. The edit is kept in a copy next to it; delete that when you have read it.",
+        )
         for name in drift(str(root))
     ]
     lines += _on_github(app, root, state)
