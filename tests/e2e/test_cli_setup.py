@@ -253,6 +253,21 @@ def test_init_finds_the_ignored_files_that_the_tests_need(env: dict[str, str], t
     assert "baseline proof passed" in flyball(env, "log", "@last", cwd=repo).stdout, ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("ignored", "shared", "says"), [("data.csv", ["data.csv"], ""), ("data.log", [], "1 test that passes")]
+)
+def test_init_notices_tests_that_are_only_skipped(
+    env: dict[str, str], tmp_path: Path, ignored: str, shared: list[str], says: str
+) -> None:
+    test = "import os, unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n"
+    test += f"    @unittest.skipUnless(os.path.exists({ignored!r}), 'not there')\n    def test_b(self):\n        pass\n"
+    repo = make_repo(tmp_path / "skipping", {"test_a.py": test, ".gitignore": f"{ignored}\n"})
+    (repo / ignored).write_text("1\n")
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert (found["agree"], found["share"]) == (bool(shared), shared)
+    assert "".join(found["advice"]).startswith(says) and bool(found["advice"]) == bool(says)
+
+
 def test_init_shares_a_compiled_file_whose_build_fails_and_says_both(
     env: dict[str, str], tmp_path: Path
 ) -> None:

@@ -646,6 +646,8 @@ def put(root: Path, files: dict[str, str]) -> Path:
     [
         ({}, []),
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, ["python -m pytest -q"]),
+        ({"setup.cfg": "[tool:pytest]\naddopts =\n    -q --strict-markers\n"}, ["python -m pytest"]),
+        ({"pytest.ini": "[pytest]\naddopts = --q-else --in-q", "tox.ini": "-q"}, ["python -m pytest -q"]),
         ({"tests/test_a.py": "def test_a(): ..."}, ["python -m pytest -q"]),
         ({"tests/test_a.py": "import unittest"}, ["python -m unittest discover -q -s tests"]),
         ({"tests/test_a.py": "import unittest", "tests/__init__.py": ""}, ["python -m unittest discover -q"]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyball.reading.test_output import failing, failing_names
+from flyball.reading.test_output import failing, failing_names, passing
 
 SUREFIRE_CLASS = (
     "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! - in a.B"
@@ -116,6 +116,26 @@ def test_the_runners_summary_is_counted(output: str, count: int | None) -> None:
 )
 def test_failing_tests_are_named_once(output: str, names: tuple[str, ...]) -> None:
     assert failing_names(output) == names
+
+
+@pytest.mark.parametrize(
+    ("output", "count"),
+    [
+        ("==== 2 failed, 3 passed, 1 warning in 0.12s ====", 3),
+        ("5 passed, 540 skipped in 1.01s (0:00:01)", 5),
+        ("1 passed in 0.1s\n2 failed, 1 passed in 0.2s", 2),
+        ("Ran 7 tests in 0.001s\n\nFAILED (failures=1, errors=2, skipped=1)", 3),
+        ("Ran 5 tests in 0.001s\n\nOK", 5),
+        ("Test Suites: 1 failed, 1 total\nTests:       2 failed, 13 passed, 15 total\n", 13),
+        (" Test Files  1 passed (1)\n      Tests  3 passed (3)\n", 3),
+        ("  12 passing (3ms)\n  1 failing\n", 12),
+        ("# tests 3\n# pass 2\n# fail 1\n", 2),
+        ("test result: ok. 4 passed; 0 failed;\ntest result: ok. 2 passed; 0 failed;\n", 6),
+        ("all good", None),
+    ],
+)
+def test_passing_tests_are_counted(output: str, count: int | None) -> None:
+    assert passing(output) == count
 
 
 def test_only_the_end_of_a_huge_output_is_read() -> None:

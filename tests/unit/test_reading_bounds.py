@@ -15,6 +15,7 @@ from flyball.reading import calls, indicators, prose, signals, terminal, test_ou
 RUNTIME = signals.Runtime()
 READERS: dict[str, Callable[[str], object]] = {
     "failing": test_output.failing,
+    "passing": test_output.passing,
     "failing_names": test_output.failing_names,
     "error_fingerprint": terminal.error_fingerprint,
     "message_fingerprint": terminal.message_fingerprint,

@@ -19,6 +19,7 @@ from flyball.reading.test_report import without_numbers
 from flyball.runtime.trial import Trial, in_clean_checkout, in_folder
 from flyball.state_dir import paths
 from flyball.views.reasons import key_line
+from flyball.views.text import plural
 from flyball.workspace import inspect_repo
 from flyball.workspace.git import names, reading_user, text
 from flyball.workspace.repo import is_dirty
@@ -152,9 +153,7 @@ class Tryout:
         self.with_changes = True
         self.show("The results differ. Trying again with your uncommitted changes")
         trial = self._clean(detected)
-        if trial.agrees(here) or (
-            trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here)))
-        ):
+        if trial.agrees(here) or _nearer(trial, last, here):
             return trial
         self.with_changes = False
         return last
@@ -171,7 +170,7 @@ class Tryout:
                 continue
             if trial.agrees(here) or (builds and trial.ran):
                 return remedy, trial
-            if trial.ran and (not last.ran or len(_only(trial, here)) < len(_only(last, here))):
+            if _nearer(trial, last, here):
                 best, last = remedy, trial
         return best, last
 
@@ -208,6 +207,13 @@ def _only(clean: Trial, here: Trial) -> list[str]:
     """The tests that fail in the clean checkout and not here."""
     names = set(map(without_numbers, here.names))
     return [name for name in clean.names if without_numbers(name) not in names]
+
+
+def _nearer(trial: Trial, last: Trial, here: Trial) -> bool:
+    """Nearer to how the tests ended here: fewer fail only there, then more pass."""
+    if not trial.ran or not last.ran:
+        return trial.ran
+    return (len(_only(trial, here)), trial.fewer(here)) < (len(_only(last, here)), last.fewer(here))
 
 
 def _remedies(root: Path, detected: Detection, clean: Trial) -> Iterator[Detection]:
@@ -377,6 +383,11 @@ def _explanation(here: Trial, clean: Trial, network: bool) -> str:
     if clean.problem or not clean.ran:
         return f"In a clean checkout {clean.says.rstrip('.')}. {ONLY_TRACKED}"
     passing = [name for name in here.names if name not in clean.names]
+    if (fewer := clean.fewer(here)) and not only:
+        return (
+            f"{plural(fewer, 'test')} that {'passes' if fewer == 1 else 'pass'} in this folder {'is' if fewer == 1 else 'are'} "
+            f"skipped or missing in a clean checkout, so the proof does not check {'it' if fewer == 1 else 'them'}. {ONLY_TRACKED}"
+        )
     if passing and not only:
         count = "1 test fails" if len(passing) == 1 else f"{len(passing)} tests fail"
         return (

@@ -130,10 +130,17 @@ def _is_environment(path: Path) -> bool:
 def _python_tests(root: Path, path: str) -> ProofCommand | None:
     why, files = _pytest_sign(root), list(_test_files(root))
     if why:
-        return ProofCommand(f"{_python(root, path)} -m pytest -q{_odd_names(root, files)}", why)
+        return ProofCommand(f"{_python(root, path)} -m pytest{_quiet(root)}{_odd_names(root, files)}", why)
     if (root / "manage.py").is_file():
         return ProofCommand(f"{_python(root, path)} manage.py test", "there is manage.py")
     return None if not files else _unittests(root, path) or _pytest(root, path)
+
+
+def _quiet(root: Path) -> str:
+    """Short output, unless pytest's settings ask for that already: twice quiet, it prints no counts."""
+    settings = (_text(root / name) for name in PYTEST_SETTINGS)
+    quiet = any("addopts" in text and re.search(r"(?<![\w-])(?:-q+|--quiet)\b", text) for text in settings)
+    return "" if quiet else " -q"
 
 
 def _odd_names(root: Path, files: list[Path]) -> str:
@@ -160,7 +167,9 @@ def _pytest(root: Path, path: str) -> ProofCommand | None:
     files = list(_test_files(root))
     if not files:
         return None
-    return ProofCommand(f"{_python(root, path)} -m pytest -q", f"there is {files[0].relative_to(root)}")
+    return ProofCommand(
+        f"{_python(root, path)} -m pytest{_quiet(root)}", f"there is {files[0].relative_to(root)}"
+    )
 
 
 def _pytest_sign(root: Path) -> str:

@@ -28,6 +28,13 @@ def failing(output: str) -> int | None:
     return sum(counts) if counts else None
 
 
+def passing(output: str) -> int | None:
+    """The number of tests that passed; None where the runner does not say."""
+    text = last_lines(output, _LONGEST, _WIDEST)
+    counts = [count for count in (reader(text) for reader in _PASSED) if count is not None]
+    return sum(counts) if counts else None
+
+
 def failing_names(output: str) -> tuple[str, ...]:
     """The names of failing tests as the runners print them, each once, in order, at most 200."""
     text = last_lines(output, _LONGEST, _WIDEST)
@@ -182,6 +189,28 @@ _READERS: tuple[Reader, ...] = (
     _sum(r"^\d+ tests? completed, (\d+) failed"),  # gradle
     _sum(r"^(?:ok|FAILED) \| \d+ passed[^|\n]*\| (\d+) failed"),  # deno
     _sum(r"^\s*Executed \d+ tests?, with (?:\d+ tests? skipped and )?(\d+) failures?"),  # XCTest
+)
+
+
+_RAN = Lazy(r"^Ran (\d+) tests? in [\d.]+s\n+(?:OK|FAILED)(?: \(([^)\n]*)\))?", re.M)
+
+
+def _unittest_passed(text: str) -> int | None:
+    runs = _RAN.findall(text)
+    return (
+        sum(int(count) for count, _ in runs) - _total(r"=(\d+)", [words for _, words in runs])
+        if runs
+        else None
+    )
+
+
+_PASSED: tuple[Reader, ...] = (
+    _sum(r"^(?:=+ )?(?:\d+ [a-z]+, )*(\d+) passed\b[^\n]* in \d[\d.]*\s?s\b"),  # pytest
+    _unittest_passed,
+    _sum(r"^\s*Tests:?[^\S\n]{2,}(?:[^\n]*\D)?(\d+) passed\b"),  # jest, vitest
+    _sum(r"^\s*(\d+) passing\b"),  # mocha
+    _sum(r"^(?:#|ℹ) pass (\d+)$"),  # node:test
+    _sum(r"^test result: \w+\. (\d+) passed;"),  # cargo test
 )
 
 

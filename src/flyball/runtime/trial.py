@@ -24,7 +24,7 @@ from flyball.domain import events as e
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
 from flyball.machines import shipped
-from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack
+from flyball.reading.test_output import Lack, cannot_load, failing, failing_names, lack, passing
 from flyball.reading.test_report import without_numbers
 from flyball.state.fold import apply, begin
 from flyball.state.run import Run
@@ -66,9 +66,14 @@ class Trial(Struct, frozen=True):
         """Every test file could be imported, as far as the runner says."""
         return not self.code or not cannot_load(self.log)
 
+    def fewer(self, other: Trial) -> int:
+        """How many tests less passed than there, as far as the runner tells."""
+        mine, theirs = passing(self.log), passing(other.log)
+        return 0 if mine is None or theirs is None else max(theirs - mine, 0)
+
     def agrees(self, other: Trial) -> bool:
-        """The same tests fail in both, or none."""
-        if not (self.ran and other.ran) or bool(self.code) != bool(other.code):
+        """The same tests fail in both, or none, and no fewer pass than there."""
+        if not (self.ran and other.ran) or bool(self.code) != bool(other.code) or self.fewer(other):
             return False
         return set(map(without_numbers, self.names)) == set(map(without_numbers, other.names))
 
