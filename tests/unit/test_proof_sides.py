@@ -344,6 +344,36 @@ def test_assertions_are_made_wrong(path: str, text: str, changes: str | bool) ->
 
 
 @pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("expect(f(1)).toMatchSnapshot();", "expect(f(1)).not.toMatchSnapshot();"),
+        ("expect(f(1)).toContain('a');", "expect(f(1)).not.toContain('a');"),
+        ("expect(f(1)).not.toBe(2);", "expect(f(1)).toBe(2);"),
+        ("expect(f(1)).not.toBeNull();", "expect(f(1)).toBeNull();"),
+        ("await expect(f(1)).resolves.toHaveLength(2);", "await expect(f(1)).resolves.not.toHaveLength(2);"),
+        ("assert.ok(f(1), 'text');", "assert.ok(!(f(1)), 'text');"),
+        ("assert(f(1));", "assert(!(f(1)));"),
+        ("expect(f(1)).to.be.true;", "expect(f(1)).to.not.be.true;"),
+        ("expect(f(1)).to.not.equal(2);", "expect(f(1)).to.equal(2);"),
+        ("expect(f(1)).to.not.eql(2);", "expect(f(1)).to.eql(2);"),
+        ("f(1).should.not.be.ok;", "f(1).should.be.ok;"),
+        ("f(1).toString();", "f(1).toString();"),
+    ],
+)
+def test_beside_a_comparison_other_assertions_of_javascript_are_wrong_too(text: str, wrong: str) -> None:
+    beside = "assert.equal(a, b);"
+    broken = expectations_wrong("t.js", f"{beside}\n{text}").text.partition("\n")
+    assert (broken[0] != beside, broken[2]) == (True, wrong)
+
+
+@pytest.mark.parametrize(
+    "text", ["expect(a).to.equal('b');", "expect(a).to.deep.equal('b');", "a.should.eql('b');"]
+)
+def test_the_only_argument_of_a_chain_is_another_value(text: str) -> None:
+    assert ".not" not in expectations_wrong("t.js", text).text != text
+
+
+@pytest.mark.parametrize(
     ("path", "text", "last"),
     [
         ("tests/check.py", "check()", 'raise AssertionError("broken on purpose")'),

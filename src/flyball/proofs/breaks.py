@@ -221,6 +221,10 @@ def _js_failure(text: str) -> str:
 _JS_EXPECTED = re.compile(
     r"\b(?:(?P<first>toBe|toEqual|toStrictEqual|eql)|(?P<second>equal|strictEqual|deepEqual|deepStrictEqual|is))\s*\("
 )
+_CHAIN = re.compile(
+    r"\.(?:(?P<chai>to|should)\.)?(?:[a-z]+\.)*$"
+)  # what stands before the name of an assertion
+CHAIN_MOST = 60
 _JS_OTHER = (
     "(v => typeof v === 'number' ? v + 1 : typeof v === 'string' ? v + ' broken' : typeof v === 'boolean' ? !v"
     " : typeof v === 'bigint' ? v + 1n : Array.isArray(v) ? [...v, 'broken'] : 'broken')("
@@ -242,7 +246,8 @@ def expectations_wrong(path: str, text: str) -> WrongAssertions:
         examples = _examples_wrong(wrong.text)
         return wrong if examples == wrong.text else WrongAssertions(examples, None)
     if _HEAD_OF.get(_ending(path)) == "js":
-        return WrongAssertions(_JS_THROWS.sub(_js_no_throw, _js_wrong(text)))
+        wrong = _JS_THROWS.sub(_js_no_throw, _js_wrong(text))
+        return WrongAssertions(wrong if wrong == text else _js_negated(wrong))
     if _ending(path) in ("md", "rst", "txt"):
         return WrongAssertions(_examples_wrong(text))
     return WrongAssertions(text)
@@ -259,6 +264,11 @@ def _examples_wrong(text: str) -> str:
 
 
 _JS_THROWS = re.compile(r"\bassert\.(?P<assert>throws|rejects)\s*\(|\)\.(?P<expect>toThrow\w*)\s*\(")
+_JS_MATCHER = re.compile(
+    r"(?P<not>\.not)?\.(?P<name>to(?:Be|Equal|StrictEqual|(?:Be[A-Z]|Match|Contain|Have|Satisfy)\w*))(?=\s*\()"
+)
+_CHAI = re.compile(r"(?P<not>\.not)?\.(?P<name>to|should)(?P<then>\.not)?(?=\.(?P<rest>\w+(?:\.\w+)*))")
+_TRUTH = re.compile(r"(?:\.(?:ok|notOk|true|false|truthy|falsy|isTrue|isFalse)|(?<![\w.])assert)\s*\(")
 
 
 def _js_no_throw(match: re.Match[str]) -> str:
@@ -266,12 +276,38 @@ def _js_no_throw(match: re.Match[str]) -> str:
     return f"assert.{negated[match['assert']]}(" if match["assert"] else f").not.{match['expect']}("
 
 
+def _js_negated(text: str) -> str:
+    """The assertions that compare with no value are negated: a snapshot, what something contains, or whether it is true."""
+    masked = _masked(text)
+    spans = [_arguments(masked, match.end())[:1] for match in _TRUTH.finditer(masked)]
+    for start, end in reversed([span for first in spans for span in first if span[0] < span[1]]):
+        text = f"{text[:start]}!({text[start:end].strip()}){text[end:]}"
+    return _CHAI.sub(_chai_negated, _JS_MATCHER.sub(_matcher_negated, text))
+
+
+def _matcher_negated(match: re.Match[str]) -> str:
+    if match["not"] or match["name"] in ("toBe", "toEqual", "toStrictEqual"):
+        return f".{match['name']}"
+    return f".not.{match['name']}"
+
+
+def _chai_negated(match: re.Match[str]) -> str:
+    """`expect(a).to.be.true`; those that end in equal compare with another value."""
+    positive = f".{match['name']}"
+    if match["not"] or match["then"]:
+        return positive
+    return positive if match["rest"].endswith(("equal", "eql")) else f"{positive}.not"
+
+
 def _js_wrong(text: str) -> str:
     """The expected argument of each comparison is another value of its type."""
     masked, spans = _masked(text), list[tuple[int, int]]()
     for match in _JS_EXPECTED.finditer(masked):
+        chain = _CHAIN.search(masked, max(0, match.start() - CHAIN_MOST), match.start())
+        if chain and "not." in chain.group():
+            continue
         arguments = _arguments(masked, match.end())
-        number = 0 if match["first"] else 1
+        number = 0 if match["first"] or (chain and chain["chai"]) else 1
         if len(arguments) > number:
             spans.append(arguments[number])
     for start, end in reversed(spans):
