@@ -672,7 +672,7 @@ def put(root: Path, files: dict[str, str]) -> Path:
         ({"manage.py": "", "shop/tests.py": "from django.test import TestCase"}, ["python manage.py test"]),
         ({"pytest.ini": "", ".venv/bin/python": ""}, [".venv/bin/python -m pytest -q"]),
         ({"package.json": '{"scripts": {"test": "vitest"}}'}, ["npm test"]),
-        ({"package.json": '{"scripts": {"test": "vitest"}}', "pnpm-lock.yaml": ""}, ["pnpm test"]),
+        ({"package.json": '{"scripts": {"test": "vitest"}}', "pnpm-lock.yaml": ""}, ["npm test"]),
         ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'}, []),
         ({"package.json": "[1"}, []),
         ({"package.json": "[]"}, []),
@@ -684,6 +684,12 @@ def put(root: Path, files: dict[str, str]) -> Path:
 )
 def test_the_test_command_is_found(tmp_path: Path, files: dict[str, str], commands: list[str]) -> None:
     assert [found.command for found in detect(put(tmp_path, files)).tests] == commands
+
+
+def test_the_runner_of_the_lock_file_is_used_where_it_is_installed(tmp_path: Path) -> None:
+    put(tmp_path, {"package.json": '{"scripts": {"test": "vitest"}}', "pnpm-lock.yaml": "", "bin/pnpm": ""})
+    (tmp_path / "bin/pnpm").chmod(0o755)
+    assert detect(tmp_path, path=str(tmp_path / "bin")).tests[0].command == "pnpm test"
 
 
 def test_environments_that_git_does_not_track_are_shared(tmp_path: Path) -> None:

@@ -229,12 +229,13 @@ def _node_tests(root: Path, path: str) -> ProofCommand | None:
     script = scripts.get("test", "")
     if not script or "no test specified" in script:
         return None
+    runner = _node_runner(root, path)
     around = [scripts[name] for name in ("pretest", "posttest") if name in scripts]
-    if around and all(_only_looks(line, scripts) for line in around) and _node_runner(root) == "npm":
+    if around and all(_only_looks(line, scripts) for line in around) and runner == "npm":
         return ProofCommand(
             "npm test --ignore-scripts", "package.json has a test script; around it, only lint and audit run"
         )
-    return ProofCommand(f"{_node_runner(root)} test", "package.json has a test script")
+    return ProofCommand(f"{runner} test", "package.json has a test script")
 
 
 def node_scripts(root: Path) -> dict[str, str]:
@@ -266,9 +267,11 @@ def _only_looks(line: str, scripts: dict[str, str], depth: int = 3) -> bool:
     return bool(parts)
 
 
-def _node_runner(root: Path) -> str:
+def _node_runner(root: Path, path: str) -> str:
+    """The one whose lock file is there, if it is installed; npm runs the same script."""
     locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
-    return next((runner for lock, runner in locks.items() if (root / lock).is_file()), "npm")
+    runners = (runner for lock, runner in locks.items() if (root / lock).is_file())
+    return next((runner for runner in runners if shutil.which(runner, path=path)), "npm")
 
 
 def _by_file(name: str, command: str) -> Callable[[Path, str], ProofCommand | None]:
