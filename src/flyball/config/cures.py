@@ -52,11 +52,8 @@ def _holds(path: str, name: str) -> bool:
     """`src/a/_version.py` and `src/a/` hold `a._version`; `a.egg-info` holds the package `a`; `dist` holds `dist/x.js`."""
     suffix = name if "/" in name else name.replace(".", "/")
     base = path.rpartition("/")[2]
-    if base.endswith((".egg-info", ".dist-info")):
-        return (
-            re.split(r"[-.]", base.lower().replace("_", "-"))[0]
-            == re.split(r"[-./]", name.lower().replace("_", "-"))[0]
-        )
+    if base.endswith((".egg-info", ".dist-info")) and "/" not in name:
+        return _normal(base.rpartition(".")[0].partition("-")[0]) == _normal(name)
     stem = f"/{path[: len(path) - len(base)]}{base.split('.')[0]}"
     return (
         stem.endswith(f"/{suffix}")
@@ -64,6 +61,10 @@ def _holds(path: str, name: str) -> bool:
         or f"/{suffix}".endswith(f"/{path}")
         or _above(stem, suffix)
     )
+
+
+def _normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package.lower())
 
 
 def _above(stem: str, name: str) -> bool:
