@@ -149,6 +149,8 @@ INSTALLS = {
     "a group that includes itself": ({"pyproject.toml": "[dependency-groups]\ndev = [{include-group = 'dev'}]\n"}, [], "-e . pytest"),
     "a group of poetry": ({"pyproject.toml": "[tool.poetry.group.dev.dependencies]\npytest-mock = '^3'\n"}, [], "-e . pytest-mock pytest"),
     "a group of uv": ({"pyproject.toml": "[tool.uv]\ndev-dependencies = ['sh']\n"}, [], "-e . sh pytest"),
+    "an environment of hatch": ({"pyproject.toml": "[tool.hatch.envs.hatch-test]\nextra-dependencies = ['trustme']\n"}, [], "-e . trustme pytest"),
+    "dependencies of tox": ({"setup.py": "", "tox.ini": "[testenv]\ndeps =\n    pytest>=7\n    py27: mock\n    {env:X}\n    -r needs.txt\n    cov >= 2 # for reports\n"}, [], "-e . 'pytest>=7' -r needs.txt 'cov >= 2'"),
     "files that cannot be read": ({"pyproject.toml": "[", "setup.cfg": "x"}, [], "-e . pytest"),
 }  # fmt: skip
 

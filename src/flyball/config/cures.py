@@ -94,6 +94,7 @@ def _new_top(path: str, folders: Collection[str]) -> str:
 
 TEST_EXTRAS = ("test", "tests", "testing", "dev", "develop", "all")
 DEEP_MOST = 5  # groups that include groups
+HATCH_ENVS = ("hatch-test", "default")
 TEST_REQUIREMENTS = (
     *("requirements-test*.txt", "requirements-dev*.txt", "requirements_test*.txt", "requirements_dev*.txt"),
     *("test-requirements.txt", "test_requirements.txt", "dev-requirements.txt", "dev_requirements.txt"),
@@ -176,7 +177,7 @@ def install_words(folder: Path, modules: Iterable[str], runner: str = "pytest") 
     required = ["-r", str(lists[0].relative_to(folder))] if lists else []
     own = {path.name.removesuffix(".py") for up in ("", "src/") for path in folder.glob(f"{up}*")}
     packages = [package for name, package in zip(tops, packages, strict=True) if name not in own]
-    listed = [] if required or set(extras) & set(TEST_EXTRAS) else _group(folder)
+    listed = [] if required or set(extras) & set(TEST_EXTRAS) else _group(folder) or _tox(folder)
     names = {_name(requirement) for requirement in listed}
     more = [package for package in (*([runner] if runner else []), *packages) if _name(package) not in names]
     return shlex.join(dict.fromkeys((*project, *required, *listed, *more)))
@@ -187,16 +188,31 @@ def _name(requirement: str) -> str:
 
 
 def _group(folder: Path) -> list[str]:
-    """The requirements of the first group for tests: of pyproject.toml itself, or of pdm, uv or poetry."""
+    """The requirements of the first group for tests: of pyproject.toml itself, or of pdm, uv, poetry or hatch."""
     table = _pyproject(folder)
     tool: dict[str, Any] = table.get("tool", {})
     poetry: dict[str, Any] = tool.get("poetry", {})
     groups: dict[str, list[Any]] = {"dev": list(poetry.get("dev-dependencies", {}))}
     groups |= {name: list(group.get("dependencies", {})) for name, group in poetry.get("group", {}).items()}
+    groups |= {name: _hatch(env) for name, env in tool.get("hatch", {}).get("envs", {}).items()}
     groups |= {"dev": dev} if (dev := tool.get("uv", {}).get("dev-dependencies")) else {}
     groups |= table.get("dependency-groups") or tool.get("pdm", {}).get("dev-dependencies", {})
-    first = next((name for name in TEST_EXTRAS if groups.get(name)), "")
+    first = next((name for name in (*TEST_EXTRAS, *HATCH_ENVS) if groups.get(name)), "")
     return [one for one in _flat(groups, first, DEEP_MOST) if ";" not in one]  # not those for other Pythons
+
+
+def _hatch(env: dict[str, Any]) -> list[str]:
+    return [*env.get("dependencies", ()), *env.get("extra-dependencies", ())]
+
+
+def _tox(folder: Path) -> list[str]:
+    """The dependencies of tox's tests, without those for some environments only."""
+    lines = _ini(folder / "tox.ini", "testenv").get("deps", "").splitlines()
+    plain = (
+        line.partition(" #")[0].strip() for line in lines if not re.search(r"^\s*[\w{},!-]+:|[{;]", line)
+    )
+    words = (line.split(maxsplit=1) if line.startswith("-") else [line] for line in plain if line)
+    return [word for of_line in words for word in of_line]
 
 
 def _flat(groups: dict[str, list[Any]], name: str, depth: int) -> list[str]:
@@ -223,9 +239,12 @@ def _extras(folder: Path) -> dict[str, str]:
     extras: dict[str, str] = {}
     listed = _pyproject(folder).get("project", {}).get("optional-dependencies", {})
     extras |= {name: "\n".join(map(str, lines)) for name, lines in listed.items()}
+    return extras | _ini(folder / "setup.cfg", "options.extras_require")
+
+
+def _ini(file: Path, section: str) -> dict[str, str]:
     with suppress(OSError, UnicodeDecodeError, configparser.Error):
         config = configparser.ConfigParser(interpolation=None)
-        config.read_string((folder / "setup.cfg").read_text("utf-8"))
-        section = "options.extras_require"
-        extras |= dict(config.items(section)) if config.has_section(section) else {}
-    return extras
+        config.read_string(file.read_text("utf-8"))
+        return dict(config.items(section)) if config.has_section(section) else {}
+    return {}
