@@ -311,6 +311,12 @@ BREAKS: dict[str, tuple[str, str, str, Callable[[], Any]]] = {
         lambda: instead(stops, "stalled", lambda run: None),
     ),
     "done after one probe": ("loop", "probes", "ALO-1", lambda: instead(stops, "PROBE_PASSES", 1)),
+    "the last turn before asking, again and again": (
+        "loop",
+        "probes",
+        "LOOP-3",
+        lambda: instead(stops, "_may_finish", lambda run: True),
+    ),
     "probes without end": ("loop", "probes", "LOOP-3", lambda: instead(stops, "PROBES", 9)),
     "a rate limit costs a turn": (
         "loop",
