@@ -122,7 +122,7 @@ def _of_event(run: str, policy: str, event: object, acts: dict[str, e.Act], own:
     act = acts.get(getattr(event, "key", ""))
     if act is None:
         return
-    if isinstance(event, e.Ruled) and not event.ruling.unchanged:
+    if isinstance(event, e.Ruled):
         yield _of_change(run, act, event.ruling, own)
     for action in getattr(getattr(event, "result", None), "actions", ()):
         yield _of_call(run, policy, act, action, own)
