@@ -268,6 +268,18 @@ def test_init_notices_tests_that_are_only_skipped(
     assert "".join(found["advice"]).startswith(says) and bool(found["advice"]) == bool(says)
 
 
+def test_init_shares_nothing_for_a_test_that_fails_by_chance(env: dict[str, str], tmp_path: Path) -> None:
+    """It fails within five seconds after its first run, so in the first clean checkout and not in the second."""
+    test = "import pathlib, time, unittest\n\nFIRST = pathlib.Path('.venv/first')\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+    test += "        if not FIRST.exists():\n            FIRST.write_text(str(time.time()))\n"
+    test += "        elif time.time() < float(FIRST.read_text()) + 5:\n            time.sleep(5)\n            self.fail()\n"
+    repo = make_repo(tmp_path / "chance", {"test_a.py": test, ".gitignore": "notes.csv\n.venv/\n"})
+    (repo / "notes.csv").write_text("1\n")
+    (repo / ".venv").mkdir()
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert (found["agree"], found["share"], found["advice"]) == (True, [".venv"], [])
+
+
 def test_init_shares_a_compiled_file_whose_build_fails_and_says_both(
     env: dict[str, str], tmp_path: Path
 ) -> None:

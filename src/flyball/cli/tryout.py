@@ -161,8 +161,9 @@ class Tryout:
     def _cured(self, detected: Detection, here: Trial, last: Trial) -> tuple[Detection, Trial]:
         """With what the clean checkout lacks; where nothing makes the two agree, what is nearest."""
         best = detected
-        for remedy in _remedies(self.root, detected, last):
-            self.show(f"The results differ. Trying again with: {_difference(detected, remedy)}")
+        for remedy in dict.fromkeys(_remedies(self.root, detected, last)):
+            with_what = f" with: {_difference(detected, remedy)}" if remedy != detected else ""
+            self.show(f"The results differ. Trying again{with_what}")
             trial = self._clean(remedy)
             builds = remedy.tests[0] != detected.tests[0]  # what was built here may be older than its source
             if builds and trial.code and not trial.reported:
@@ -224,11 +225,16 @@ def _remedies(root: Path, detected: Detection, clean: Trial) -> Iterator[Detecti
     packages = cures.needed(ignored, missing)
     if step := _build_step(root, detected, packages or cures.shareable(ignored)):
         yield _building(detected, step)
-    everything = cures.shareable(ignored)
-    for paths_wanted in (packages, everything):
-        if paths_wanted and len(paths_wanted) <= cures.MOST:
-            extra = tuple(path for path in dict.fromkeys(paths_wanted) if path not in detected.share)
-            yield replace(detected, share=(*detected.share, *extra), needed=extra)
+    yield from _sharing(detected, packages)
+    if clean.ran:
+        yield detected  # it may have been chance
+    yield from _sharing(detected, cures.shareable(ignored))
+
+
+def _sharing(detected: Detection, files: list[str]) -> Iterator[Detection]:
+    extra = tuple(path for path in dict.fromkeys(files) if path not in detected.share)
+    if 0 < len(extra) <= cures.MOST:
+        yield replace(detected, share=(*detected.share, *extra), needed=extra)
 
 
 def _build_step(root: Path, detected: Detection, ignored: list[str]) -> str:
