@@ -360,18 +360,23 @@ def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: P
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
-@pytest.mark.parametrize("folder", ["", "packages/a"])
+@pytest.mark.parametrize(("folder", "types"), [("", "tsd"), ("packages/a", "npm run types")])
 def test_init_leaves_out_checks_that_fail_by_themselves(
-    env: dict[str, str], tmp_path: Path, folder: str
+    env: dict[str, str], tmp_path: Path, folder: str, types: str
 ) -> None:
-    package = {"scripts": {"test": "eslint . && node a.js && node b.js && tsc && tsd", "pretest": "eslint ."}}
+    scripts = {
+        "test": f"eslint . && node a.js && node b.js && tsc && {types}",
+        "pretest": "eslint .",
+        "types": "tstyche",
+    }
+    package = {"scripts": scripts}
     files = {"package.json": json.dumps(package), "a.js": "", "b.js": "process.exit(1)\n"}
     repo = make_repo(tmp_path / "linted", {str(Path(folder, name)): text for name, text in files.items()})
     found = facts(flyball(env, "init", "--json", cwd=repo / folder))
     enter = f"cd {folder} && " if folder else ""
     assert found["tests"][0] == f"{enter}npm exec -c 'node a.js && node b.js && tsc'"
     assert found["agree"] and found["trials"]["clean"]["exit"] == 1
-    assert found["advice"][0].startswith("`eslint .`, `tsd` of the test script fails by itself")
+    assert found["advice"][0].startswith(f"`eslint .`, `{types}` of the test script fails by itself")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

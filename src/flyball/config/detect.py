@@ -51,7 +51,13 @@ LOOKING = (
         "knip",
     ),
 )
-TYPE_CHECKERS = ("tsc", "tsd", "vue-tsc", "dtslint")  # behind the tests; before them it may be a build
+TYPE_CHECKERS = (
+    "tsc",
+    "tsd",
+    "vue-tsc",
+    "dtslint",
+    "tstyche",
+)  # behind the tests; before them it may be a build
 LOOK_AT = 50  # test files that are read for a hint
 READ_AT_MOST = 200_000
 PYTEST_SETTINGS = ("pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini")
@@ -251,18 +257,19 @@ def script_parts(root: Path) -> list[tuple[str, bool]]:
     around = [scripts[name] for name in ("pretest", "posttest") if name in scripts]
     if not all(parts) or not all(_only_looks(line, scripts) for line in around):
         return []
-    types = [part for part in parts[1:] if part == parts[-1] and part.split()[0] in TYPE_CHECKERS]
-    return [(part, part in types or _only_looks(part, scripts)) for part in parts]
+    last = (*LOOKING, *TYPE_CHECKERS) if len(parts) > 1 else LOOKING
+    checks = [*(_only_looks(part, scripts) for part in parts[:-1]), _only_looks(parts[-1], scripts, last)]
+    return list(zip(parts, checks, strict=True))
 
 
-def _only_looks(line: str, scripts: dict[str, str], depth: int = 3) -> bool:
+def _only_looks(line: str, scripts: dict[str, str], names: Collection[str] = LOOKING, depth: int = 3) -> bool:
     """It lints, or asks a server about dependencies: nothing that tests need, and no proof reaches a server."""
     parts = [part.split() for part in re.split(r"&&|;", line) if part.strip()]
     for words in parts:
         words = words[1:] if words[0] == "npx" and len(words) > 1 else words
         inner = scripts.get(words[2], "") if words[:2] == ["npm", "run"] and len(words) > 2 else ""
-        nested = bool(inner) and depth > 0 and _only_looks(inner, scripts, depth - 1)
-        if not nested and words[0] not in LOOKING and words[:2] != ["npm", "audit"]:
+        nested = bool(inner) and depth > 0 and _only_looks(inner, scripts, names, depth - 1)
+        if not nested and words[0] not in names and words[:2] != ["npm", "audit"]:
             return False
     return bool(parts)
 
