@@ -6,17 +6,21 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
+# a dot each second while it goes on; its output only if it fails
+SHOWN   = >.venv/pip.log 2>&1 & pid=$$!; while kill -0 $$pid 2>/dev/null; do printf .; sleep 1; done; echo; \
+	wait $$pid || { cat .venv/pip.log; exit 1; }
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 setup: $(READY) sandbox  ## create .venv and install the dependencies
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "Ready: $(BIN)/flyball",:)
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Flyball needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "Python's venv module is missing; install it (Debian: python3-venv)."; exit 1; }
-	@echo "Installing dependencies into .venv …"
-	@$(PIP) --require-hashes -r requirements.lock >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@printf "Installing dependencies into .venv; this needs the network, once "
+	@$(PIP) --require-hashes -r requirements.lock $(SHOWN)
 	@$(PIP) --no-deps --no-build-isolation -e . >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -c 'import flyball'
@@ -26,7 +30,7 @@ $(READY): requirements.lock pyproject.toml
 sandbox:
 	@tools/install-package bwrap bubblewrap "Flyball confines agents and tests with bubblewrap." "agents and tests run without a sandbox"
 
-demo: setup      ## repair a small broken project, offline
+demo: setup      ## repair a small broken project, without a model
 	@$(BIN)/flyball demo
 
 test: setup      ## run the tests

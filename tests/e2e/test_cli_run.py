@@ -36,7 +36,7 @@ def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place
     said = place.run(place.script(coder=[FIXES]), "--json")
     assert said.code == 0 and said.json.keys() > SUMMARY
     assert said.json["stop_reason"]["code"] == "completed" and said.json["turns"] == 3
-    assert "proof passed" in said.err and "uncommitted changes" in said.err and "HEAD" in said.err
+    assert "proof passed" in said.err and "uncommitted changes: note.txt." in said.err and "HEAD" in said.err
     assert "note.txt" not in place.git("ls-tree", "--name-only", said.json["branch"])
     ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
     assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)

@@ -101,4 +101,7 @@ def test_show_prints_what_a_turn_was_told(yard: Yard) -> None:
     prompts(yard, "--set", "limits.fix=0", turns={"planner": "echo plan", "coder": "true"})
     shown = yard.flyball("show", "@last", "--prompt", "1")
     assert "# Task\n\nMake add() add\n" in shown.stdout and "(planner)" in shown.stdout
+    assert "few other hosts" not in shown.stdout, (
+        "nobody knows which hosts this agent needs, so it reaches all"
+    )
     assert yard.flyball("show", "@last", "--prompt", "99").returncode == 2

@@ -11,7 +11,7 @@ from flyball.errors import WorkspaceError
 from flyball.guard.change import Change
 from flyball.workspace import Repo, Workspace, damaged_objects, inspect_repo, snapshot_changes
 from flyball.workspace.git import Git
-from flyball.workspace.repo import copy_hooks, found_hooks, is_dirty
+from flyball.workspace.repo import copy_hooks, found_hooks, is_dirty, uncommitted
 
 __all__ = ["own_home", "repo", "root", "space"]
 
@@ -58,6 +58,14 @@ def test_ignored_files_make_nothing_dirty(root: Path, tmp_path: Path) -> None:
     write(root / ".git/info", {"exclude": "/mine\n"})
     write(tmp_path / "home", {".config/git/ignore": "*.tmp\n"})
     assert not is_dirty(inspect_repo(root))
+
+
+def test_changes_are_named_and_new_caches_are_none(root: Path) -> None:
+    write(root, {"src/__pycache__/a.pyc": "", "node_modules/x/index.js": "", ".venv/pyvenv.cfg": ""})
+    assert not is_dirty(inspect_repo(root))
+    write(root, {"README.md": "other\n", "new.txt": "", "staged.txt": ""})
+    git(root, "add", "staged.txt")
+    assert sorted(uncommitted(inspect_repo(root))) == ["README.md", "new.txt", "staged.txt"]
 
 
 def test_looking_at_a_repository_changes_no_byte_of_it_and_runs_nothing(root: Path, tmp_path: Path) -> None:

@@ -46,26 +46,10 @@ from flyball.state_dir import write_whole
 from flyball.views.proposal import body, title
 from flyball.workspace import Repo, Workspace, inspect_repo, land as forward
 from flyball.workspace.landing import address, is_ancestor, push, tip_of
-from flyball.workspace.repo import GIT_HOOKS, at_commit, found_hooks, is_dirty
+from flyball.workspace.repo import CACHES, GIT_HOOKS, at_commit, found_hooks, is_dirty
 
 if TYPE_CHECKING:
     from flyball.forge import Forge, PullRequest
-
-
-CACHES = (
-    *("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/"),
-    *(
-        ".coverage",
-        ".coverage.*",
-        "htmlcov/",
-        ".nyc_output/",
-        ".DS_Store",
-        ".tox/",
-        ".nox/",
-        "node_modules/",
-        ".venv/",
-    ),
-)
 
 
 def prepare(run_files: RunFiles, run: Run, act: e.Act, stop: process.Stop) -> Finished:

@@ -19,7 +19,7 @@ from flyball.acts.assess import assess
 from flyball.acts.live_turn import Dialogue, Live
 from flyball.acts.proof import tests_are_known
 from flyball.acts.run_files import Reach, RunFiles, interruption, scrub, share_links
-from flyball.acts.turn_input import access_of, prompt, refusals
+from flyball.acts.turn_input import access_of, network_of, prompt, refusals
 from flyball.agents import process
 from flyball.agents.accounts import how_to_log_in
 from flyball.agents.adapter import (
@@ -125,7 +125,9 @@ def _request(
             if role in JUDGING_ROLES and run.checkout.base_tree
             else ""
         )
-        words = prompt(run, act, run_files.instructions(run, role), diff, tools=agent.hooked)
+        few = network_of(run_files, run, act.agent, {}).rules is not None
+        duties = run_files.instructions(run, role)
+        words = prompt(run, act, duties, diff, tools=agent.hooked, few_hosts=few)
         prompt_file.write_text(words, encoding="utf-8")
     return TurnRequest(
         prompt=prompt_file.read_text("utf-8"),

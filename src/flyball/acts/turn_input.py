@@ -121,14 +121,16 @@ MEANS = {
 }
 
 
-def prompt(run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False) -> str:
+def prompt(
+    run: Run, act: e.Act, instructions: str = "", diff: str = "", tools: bool = False, few_hosts: bool = False
+) -> str:
     """`instructions` are the repository's own for this role; `diff` is the change so far, for roles that review it;
-    `tools`: the agent has Flyball's MCP server.
+    `tools`: the agent has Flyball's MCP server; `few_hosts`: it cannot reach every host.
     """
     role = act.role
     parts = {
         "Task": run.task,
-        "Your role": _role(run, role, instructions, act.why),
+        "Your role": _role(role, instructions, act.why, few_hosts),
         "The plan": _plan(run, role),
         "Rules of this repository": _governance(run, role),
         "What happened before": "\n\n".join(act.told),
@@ -163,13 +165,12 @@ def _governance(run: Run, role: str) -> str:
     return f"Read these files first. The plan must follow them: {', '.join(names)}" if names else ""
 
 
-def _role(run: Run, role: str, instructions: str, why: str = "") -> str:
+def _role(role: str, instructions: str, why: str, few_hosts: bool) -> str:
     text = shipped(PLAN_REVIEW) if why == PLAN_REVIEW else shipped(role)
     duty = instructions.strip().replace("{shipped}", text) or text
     alone = f"You are the {role} in an unattended run: nobody is there to answer while you work."
     rules = READ_ONLY if role in READ_ONLY_ROLES else LIMITS
-    confined = run.checkout.sandbox == "bwrap" and run.settings.network_agent == "model"
-    return "\n\n".join((alone, duty, rules, *([SANDBOX] if confined else [])))
+    return "\n\n".join((alone, duty, rules, *([SANDBOX] if few_hosts else [])))
 
 
 def _failing(run: Run, act: e.Act) -> str:

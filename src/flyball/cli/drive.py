@@ -59,9 +59,9 @@ from flyball.state.run import Run
 from flyball.system.retention import prune_daily
 from flyball.views import run_view
 from flyball.views.run_view import summary
-from flyball.views.text import agent_name, decode_argument
+from flyball.views.text import agent_name, decode_argument, first_few
 from flyball.workspace import Repo
-from flyball.workspace.repo import is_dirty
+from flyball.workspace.repo import uncommitted
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -297,10 +297,11 @@ def notices(began: e.RunBegan, repo: Repo) -> list[str]:
             "Set [proof] commands in .flyball/flyball.toml, or run `flyball init`."
         )
     lines += _unmeasured(began.settings)
-    if not began.with_changes and is_dirty(repo):
+    changes = [] if began.with_changes else uncommitted(repo)
+    if changes:
         lines.append(
-            f"You have uncommitted changes. The run starts from HEAD ({began.commit[:10]}) without them; "
-            "use --with-changes to include them."
+            f"You have uncommitted changes: {first_few(changes, 3)}. The run starts from HEAD ({began.commit[:10]}) "
+            "without them; use --with-changes to include them."
         )
     return lines
 

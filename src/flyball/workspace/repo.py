@@ -42,6 +42,11 @@ from flyball.workspace.git import (
     text,
 )
 
+# what runs ignore beside the rules of the repository
+CACHES = (
+    *("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", ".coverage"),
+    *(".coverage.*", "htmlcov/", ".nyc_output/", ".DS_Store", ".tox/", ".nox/", "node_modules/", ".venv/"),
+)
 INERT = (
     "core.autocrlf",
     "core.eol",
@@ -212,17 +217,22 @@ def _content(path: Path) -> bytes:
 
 
 def is_dirty(repo: Repo, *, untracked: bool = True, against: str | None = None) -> bool:
-    """Whether anything differs from HEAD: staged, changed, deleted, unmerged, or new and not ignored.
+    return bool(uncommitted(repo, untracked=untracked, against=against))
 
-    A new `.flyball/`, as `init` makes it, is no change: runs read it from the user's folder.
+
+def uncommitted(repo: Repo, *, untracked: bool = True, against: str | None = None) -> list[str]:
+    """The files that differ from HEAD: staged, changed, deleted, unmerged, or new and not ignored.
+
+    A new `.flyball/`, as `init` makes it, is no change: runs read it from the user's folder. Nor is a new cache.
     """
     with _probe(repo) as files:
         git = files.git.over(work_tree=repo.root, index=files.index)
-        if git.ask("diff-index", "--cached", "--quiet", against or repo.head, "--", ok=(0, 1)).code:
-            return True
-        changed = git("ls-files", "-z", "--modified", "--deleted", "--unmerged", *_ignoring(files))
-        others = git("ls-files", "-z", "--others", *_ignoring(files)) if untracked else b""
-        return bool(changed) or any(not name.startswith(b".flyball/") for name in names(others))
+        staged = git("diff-index", "--cached", "--name-only", "-z", against or repo.head, "--")
+        changed = git("ls-files", "-z", "--modified", "--deleted", *_ignoring(files))
+        unmerged = [row.partition(b"\t")[2] for row in names(git("ls-files", "-z", "--unmerged"))]
+        others = names(git("ls-files", "-z", "--others", *_ignoring(files))) if untracked else []
+        new = [name for name in others if not name.startswith(b".flyball/")]
+        return [text(name) for name in dict.fromkeys([*names(staged), *names(changed), *unmerged, *new])]
 
 
 def snapshot_changes(repo: Repo, objects: Path) -> str:
@@ -236,7 +246,8 @@ def snapshot_changes(repo: Repo, objects: Path) -> str:
 
 
 def _ignoring(files: Files) -> list[str]:
-    return ["--exclude-per-directory=.gitignore", f"--exclude-from={files.rules}"]
+    caches = (f"--exclude={pattern}" for pattern in CACHES)
+    return ["--exclude-per-directory=.gitignore", f"--exclude-from={files.rules}", *caches]
 
 
 @contextlib.contextmanager
