@@ -24,7 +24,7 @@ DOCS = [
     ROOT / "ARCHITECTURE.md",
     *sorted(ROOT.glob("docs/*.md")),
 ]
-FENCE = re.compile(r"^(?:<!-- Not run: (\S.{10,}) -->\n)?```(\w+)\n(.*?)^```$", re.M | re.S)
+FENCE = re.compile(r"^(?:<!-- Not run: (\S[^\n]{10,}) -->\n)?```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 @dataclass

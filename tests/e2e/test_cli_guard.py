@@ -34,9 +34,16 @@ def test_each_command_gets_its_verdict_in_order(env: dict[str, str], tmp_path: P
 
 def test_one_command_is_judged_in_words(env: dict[str, str], tmp_path: Path) -> None:
     words = flyball(env, "guard", "command", "--sandbox", "bwrap", "npm publish", cwd=tmp_path)
-    assert (words.returncode, words.stdout.startswith("ask (publish): ")) == (0, True)
-    row = flyball(env, "guard", "command", "--json", "git status", cwd=tmp_path)
-    assert json.loads(row.stdout)["verdict"] == "allow"
+    assert (words.returncode, words.stdout.startswith("ask (publish): ")) == (3, True)
+    for line, code, verdict in (
+        ("git status", 0, "allow"),
+        ("npm publish", 3, "ask"),
+        ("rm -rf /", 4, "deny"),
+    ):
+        row = flyball(env, "guard", "command", "--json", line, cwd=tmp_path)
+        assert (row.returncode, json.loads(row.stdout)["verdict"]) == (code, verdict)
+    unquoted = flyball(env, "guard", "command", "rm", "-rf", "build", cwd=tmp_path)
+    assert unquoted.returncode == 2 and "Put the command in quotes." in unquoted.stderr
 
 
 def test_the_workspace_decides_what_is_inside(env: dict[str, str], tmp_path: Path) -> None:

@@ -258,6 +258,12 @@ def _usage_problem(error: click.ClickException) -> str:
     if context and message.startswith("No such command") and isinstance(context.command, click.Group):
         typed, names = message.split("'")[1], ", ".join(context.command.list_commands(context))
         message = f"There is no command '{typed}'. `{context.command_path}` has: {names}."
+    if (
+        context
+        and isinstance(error, click.NoSuchOption)
+        and any(p.name == "line" for p in context.command.params)
+    ):
+        message += " Put the command in quotes."
     if isinstance(error, click.MissingParameter) and error.param and error.param.name == "run_name":
         message = "RUN is missing: the id of a run, or @last for the latest of this repository."
     return f"{message} See `{context.command_path} --help`." if context else message
@@ -421,10 +427,12 @@ def print_json(facts: Any) -> None:
     click.echo(msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data)
 
 
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    from flyball.views.text import columns
+def print_table(rows: Sequence[Sequence[str]], optional: Sequence[str] = ()) -> None:
+    """`optional`: the columns that a narrow terminal is not shown, in this order. Then longer lines are cut."""
+    from flyball.views.text import columns, fitting
 
-    for line in columns(rows[0], rows[1:]):
+    width = columns_of_terminal() if optional and is_terminal() else 0
+    for line in fitting(rows, optional, width) if width else columns(rows[0], rows[1:]):
         click.echo(line)
 
 

@@ -58,8 +58,19 @@ def take_over(run_name: str) -> None:
         after = _deliver(app, run, Ask(what="take-over", who=getpass.getuser()))
         folder = app.dirs.run(run.id).checkout
         paused = after is not None and after.stop is not None and after.stop.code == "wait.take_over"
-        say(f"Run {run.id} is paused." if paused else f"{_sent(app, run)} It pauses after this turn.")
-        say(f"Work in {folder}, then run `flyball hand-back {run.id}`.")
+        if run.id != app.find(run_name):
+            say(f"Run {app.find(run_name)} is part of run {run.id} and works in its checkout.")
+        if paused:
+            say(f"Run {run.id} is paused.")
+        elif app.driven(run.id):
+            say(f"Run {run.id} pauses after this turn. Wait for that: `flyball watch {run.id}`.")
+        else:
+            say(
+                f"Run {run.id} was cut off in the middle of a turn. First run `flyball resume {run.id}`: it pauses then."
+            )
+        say(
+            f"{'Work' if paused else 'Then work'} in {folder}. Give it back with `flyball hand-back {run.id}`."
+        )
 
 
 @click.command(name="hand-back", epilog=examples("flyball hand-back @last && flyball resume @last"))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flyball.views.busy import Assignment
 
 COLUMNS = ("AGENT", "ROLE", "RUN", "STATUS", "STATE", "LOOP", "CIRCUIT", "NEXT", "TASK")
+OPTIONAL = ("LOOP", "CIRCUIT", "ROLE", "NEXT", "STATE")  # left out, in this order, on a narrow terminal
 ACTIVE = ("running", "waiting", "blocked", "paused")
 RUNS_LIMIT = 200
 
@@ -153,7 +154,7 @@ def busy(as_json: bool) -> None:
     elif not rows:
         say('No agent is working. Start one with: flyball run "Fix the failing test"')
     else:
-        print_table([COLUMNS, *(_cells(row) for row in rows)])
+        print_table([COLUMNS, *(_cells(row) for row in rows)], OPTIONAL)
 
 
 def _assignments(app: App) -> list[Assignment]:

@@ -10,6 +10,7 @@ import click
 
 from flyball.cli import JSON, examples, is_fancy, open_records, print_json, say
 from flyball.cli.stats import ALL, instant, place_of
+from flyball.domain.settings import parse_duration
 
 if TYPE_CHECKING:
     from flyball.journal.records import Records
@@ -36,11 +37,16 @@ def brief(everywhere: bool, since: str, as_json: bool) -> None:
     if as_json:
         print_json(facts(total, waiting, begin, now))
     else:
-        text = lines(total, waiting, begin, now)
+        text = lines(total, waiting, begin, now, _frame(since))
         if is_fancy():
             _print(text)
         else:
             say("\n".join(text))
+
+
+def _frame(since: str) -> str:
+    words = {"yesterday": "Since yesterday", "today": "Today"}
+    return words.get(since, f"The last {since}" if parse_duration(since) is not None else "")
 
 
 def _print(lines: list[str]) -> None:

@@ -60,10 +60,8 @@ def diff(run_name: str, stat: bool, color: bool | None) -> None:
         what = "that the guard refused and undid" if refused else "that you are asked about"
         say(f"This includes the change {what}.", err=True)
     if changes.redacted:
-        say(
-            "Secrets are redacted, so this is not a patch to apply. To take the change, use `flyball land`.",
-            err=True,
-        )
+        take = "" if asked_about(run) else f" To take the change, use `flyball land {run.id}`."
+        say(f"Secrets are redacted, so this is not a patch to apply.{take}", err=True)
     if not changes.text:
         say(f"Run {run.id} has not changed any files.", err=True)
     elif color or (color is None and sys.stdout.isatty() and not app.env.get("NO_COLOR")):

@@ -5,6 +5,7 @@ A line that cannot be read is refused, never allowed, and the exit code is 2.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from flyball.guard.policy import Policy
 from flyball.state_dir import environment, paths
 
 Row = dict[str, Any]
+EXIT = {"allow": 0, "ask": 3, "deny": 4}  # as `flyball run`, which waits for a person or is blocked
 
 WORKSPACE = click.option(
     "--workspace",
@@ -76,7 +78,10 @@ def _text(row: Row, key: str) -> str:
 )
 @JSON_LINES
 def command(line: str | None, workspace: Path, home: str, sandbox: str, as_json: bool) -> None:
-    """Check one COMMAND, or JSON lines from standard input: {id, command}."""
+    """Check one COMMAND, or JSON lines from standard input: {id, command}.
+
+    Exit codes for one COMMAND: 0 allow, 3 ask, 4 deny; 2 if it cannot be read.
+    """
     from flyball.guard.commands import judge_command, project_policy
 
     policy = project_policy(
@@ -98,6 +103,7 @@ def command(line: str | None, workspace: Path, home: str, sandbox: str, as_json:
         print_json(row)
     else:
         say(f"{row['verdict']} ({row['rule']}): {row['reason']}")
+    sys.exit(EXIT[row["verdict"]])
 
 
 @guard.command(epilog=examples("flyball guard changes --json --workspace . < changes.jsonl"))

@@ -30,7 +30,7 @@ from flyball.cli import (
 from flyball.domain.settings import rough
 from flyball.errors import UserError
 from flyball.runtime.listing import STATUSES, is_cost_known, row_facts, status_of, task_of, tone_of
-from flyball.views.text import clock, columns, cost, day_and_clock, fields, first_line
+from flyball.views.text import clock, cost, day_and_clock, fields, first_line, fitting
 
 if TYPE_CHECKING:
     from flyball.cli.follow import Output
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 HEADERS = ("RUN", "STATUS", "MACHINE", "STATE", "TURNS", "COST", "AGE", "TASK")
 OPTIONAL = ("MACHINE", "TURNS", "COST", "STATE")  # left out, in this order, on a narrow terminal
-TASK_WIDTH = 24
 LIST_LIMIT = 100
 
 
@@ -97,10 +96,10 @@ def _print_rows(records: Records, rows: list[Row], with_repository: bool) -> Non
     width = columns_of_terminal() if is_terminal() else 0
     names = _short({row.repo for row in rows})
     cells = [_cells(records, row, now) | {"REPOSITORY": names[row.repo]} for row in rows]
-    lines = _fitting([*HEADERS[:1], *(["REPOSITORY"] if with_repository else []), *HEADERS[1:]], cells, width)
+    headers = [*HEADERS[:1], *(["REPOSITORY"] if with_repository else []), *HEADERS[1:]]
+    lines = fitting([headers, *([row[header] for header in headers] for row in cells)], OPTIONAL, width)
     for number, line in enumerate(lines):
-        clipped = line if not width or len(line) <= width else line[: width - 1] + "…"
-        click.echo(click.style(clipped, dim=True) if number == 0 else _coloured(clipped, rows[number - 1]))
+        click.echo(click.style(line, dim=True) if number == 0 else _coloured(line, rows[number - 1]))
 
 
 def _short(folders: set[str]) -> dict[str, str]:
@@ -115,17 +114,6 @@ def _short(folders: set[str]) -> dict[str, str]:
     most = max((len(Path(folder).parts) for folder in folders), default=1)
     counts = {f: next((n for n in range(1, most) if alone(f, n)), most) for f in folders}
     return {folder: end(folder, count) for folder, count in counts.items()}
-
-
-def _fitting(names: list[str], cells: list[dict[str, str]], width: int) -> list[str]:
-    """The table, without the columns that a narrow terminal has no room for."""
-    lines: list[str] = []
-    for count in range(len(OPTIONAL) + 1):
-        headers = [header for header in names if header not in OPTIONAL[:count]]
-        lines = columns(headers, [[row[header] for header in headers] for row in cells])
-        if not width or lines[0].index("TASK") + TASK_WIDTH <= width:
-            break
-    return lines
 
 
 def _cells(records: Records, row: Row, now: int) -> dict[str, str]:

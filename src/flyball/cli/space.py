@@ -39,6 +39,14 @@ from flyball.workspace.landing import RunBranch
 KINDS = ("checkouts", "checkpoints", "homes", "logs", "evidence", "journal")
 KEPT = "Kept as evidence: the journal, certificates, pinned rules, and results that are on no other branch."
 NAMES = {"branch": "the merged branch", "logs": "logs (compressed)", "run": "the whole run"}
+OPTIONAL = (
+    "HOMES",
+    "EVIDENCE",
+    "JOURNAL",
+    "CHECKPOINTS",
+    "LOGS",
+    "CHECKOUTS",
+)  # on a narrow terminal left out
 SHOWN = 10
 ONE_REPO = click.option(
     "--repo", type=click.Path(path_type=Path), metavar="DIR", help="Only this repository (default: all)."
@@ -80,7 +88,7 @@ def _print_repo(one: RepoUsage, now: int, most: int | None) -> None:
     say(f"{clean(one.repo)}: {size(one.total)} in {plural(len(one.runs), 'run')}, {_branches(one)}")
     runs = sorted(one.runs, key=lambda run: -run.total)
     rows = [_row(run, now) for run in runs[:most]]
-    print_table([("  RUN", "STATUS", "AGE", "TOTAL", *map(str.upper, KINDS), "BRANCH"), *rows])
+    print_table([("  RUN", "STATUS", "AGE", "TOTAL", *map(str.upper, KINDS), "BRANCH"), *rows], OPTIONAL)
     if most is not None and len(runs) > most:
         say(f"  and {plural(len(runs) - most, 'smaller run')} (--all lists them)")
     say()

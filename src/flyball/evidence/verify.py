@@ -297,8 +297,8 @@ def facts_of(finding: Finding) -> dict[str, Any]:
 def lines_of(finding: Finding) -> Iterator[str]:
     statement = finding.statement
     unproven = finding.word == "good" and statement and not statement.predicate.proven
-    word = "good, but unproven" if unproven else {"none": "no certificate"}.get(finding.word, finding.word)
-    yield f"{word}: {finding.reason}"
+    word = "good, but unproven" if unproven else finding.word
+    yield finding.reason if finding.word == "none" else f"{word}: {finding.reason}"
     if not statement:
         return
     claims = statement.predicate

@@ -11,6 +11,7 @@ import msgspec
 
 from flyball.core import stops
 from flyball.domain import events as e
+from flyball.domain.messages import Answer, AnyMessage, readable
 from flyball.domain.settings import Budget, dollars, elapsed, rough, show_duration
 from flyball.errors import FlyballError, WorkspaceError
 from flyball.journal.records import asking, continues_with, family
@@ -51,16 +52,21 @@ def why(records: Records, run: Run) -> list[str]:
     if run.stop is None and not records.driven(run.id):
         sentences[0] = f"Run {run.id} is in '{run.state}', but no process is running it."
         sentences[-1] = f"Continue with `{continues_with(records, run)}`."
-    elif _has_unread(records, run):
-        sentences[-1] = f"Your last message is saved. Apply it with `{continues_with(records, run)}`."
+    elif (unread := _unread(records, run, asker)) is not None:
+        what = "answer" if isinstance(unread, Answer) else "message"
+        sentences[-1] = f"Your last {what} is saved. Apply it with `{continues_with(records, run)}`."
     elif asker is not None and asker is not run:
         sentences[-1] = reasons.next_step(asker)
     return [" ".join(clean(sentence).split()) for sentence in sentences]
 
 
-def _has_unread(records: Records, run: Run) -> bool:
-    """A person sent something, such as an answer or a hand-back, and no process is there to read it."""
-    return run.status != "ended" and not records.driven(run.id) and bool(records.journal.mail(run.id))
+def _unread(records: Records, run: Run, asker: Run | None) -> AnyMessage | None:
+    """What a person sent last, such as an answer or a hand-back, if no process is there to read it."""
+    if run.status == "ended" or records.driven(run.id):
+        return None
+    below = [asker.id] if asker is not None and asker is not run else []
+    mail = [letter for name in (run.id, *below) for letter in records.journal.mail(name)]
+    return readable(mail[-1].body) if mail else None
 
 
 def certificate_file(records: Records, run: Run) -> Path | None:
@@ -146,7 +152,7 @@ def _rows(run: Run, facts_: dict[str, Any]) -> list[tuple[str, str]]:
         ("models", "; ".join(_model(name, used) for name, used in facts_["models"].items())),
         ("agents", _agents(run)),
         ("sandbox", run.checkout.sandbox or run.settings.sandbox),
-        ("answers from", _answers(run)),
+        ("answered by", _answers(run)),
         ("policy", run.settings.policy),
         ("risk", _risk(run)),
         ("breakpoints", ", ".join(run.settings.breakpoints)),

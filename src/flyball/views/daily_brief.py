@@ -49,13 +49,15 @@ def facts(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> dic
     }
 
 
-def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int) -> list[str]:
+def lines(total: Stats, waiting: Sequence[Waiting], since: int, now: int, frame: str = "") -> list[str]:
+    """`frame`: the time in words, such as "Since yesterday"."""
+    dates = f"{day_and_clock(since)[:16]} to {day_and_clock(now)[:16]}"
     completed = [job for job in total.tasks if job.outcome.startswith("completed")]
     failed = [job for job in total.tasks if job.outcome != OPEN and job not in completed]
     asking = {one.run for one in waiting}
     going = [job for job in total.tasks if job.outcome == OPEN and not job.asks and job.run not in asking]
     return [
-        f"# {day_and_clock(since)[:16]} to {day_and_clock(now)[:16]}",
+        f"# {frame}: {dates}" if frame else f"# {dates}",
         "",
         *_section("Waiting for you", [_waiting(one, now) for one in waiting], "Nothing."),
         *_section("Done", [_done(job) for job in completed], "Nothing was completed."),
@@ -101,7 +103,7 @@ def _cost(total: Stats) -> list[str]:
         for name, jobs in by_outcome(total.jobs).items()
     ]
     head = f"{plural(sum(total.turns.values()), 'turn')}, {_spent(total.jobs, with_tokens=True)}."
-    return ["## Cost", "", head, *(["", *(f"- {row}" for row in rows)] if rows else [])]
+    return ["## Cost", "", head, *(["", *(f"- {row}" for row in rows)] if len(rows) > 1 else [])]
 
 
 def _spent(jobs: Sequence[Job], with_tokens: bool = False) -> str:

@@ -14,6 +14,7 @@ from flyball.state.run import Run
 from flyball.state.tally import closing_line
 
 UNKNOWN = "–"
+LAST_COLUMN = 24  # letters that the last column of a table gets, if it needs so many
 NAME_WIDTH = 18  # of the names in front of values, at most
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -118,8 +119,8 @@ def fields(rows: Sequence[tuple[str, str]], width: int = 0, indent: str = "  ") 
         head = f"{indent}{name:<12} "
         for part in value.splitlines() or [""]:
             room = max(width - len(head), 20)
-            wrapped = textwrap.wrap(part, room, break_on_hyphens=False) if width else [part]
-            for line in wrapped:
+            whole_words = {"break_on_hyphens": False, "break_long_words": False}  # a path can be copied
+            for line in textwrap.wrap(part, room, **whole_words) if width else [part]:
                 lines.append(f"{head}{line}".rstrip())
                 head = " " * len(head)
     return lines
@@ -149,6 +150,22 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (headers, *rows)
     ]
+
+
+def fitting(rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[str]:
+    """The lines of a table, its headers first, for a terminal of this width (0: of any).
+
+    Columns are left out, in the order of `optional`, until the last one has some room; what is still too long is cut.
+    """
+    lines = columns(rows[0], rows[1:])
+    for name in optional:
+        last = max(len(row[-1]) for row in rows)
+        if not width or lines[0].rindex(rows[0][-1]) + min(last, LAST_COLUMN) <= width:
+            break
+        place = rows[0].index(name) if name in rows[0] else len(rows[0])
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+        lines = columns(rows[0], rows[1:])
+    return [line if not width or len(line) <= width else line[: width - 1] + "…" for line in lines]
 
 
 def last_words(text: str, most: int) -> str:
