@@ -6,8 +6,8 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
-# a dot each second while it goes on; its output only if it fails
-SHOWN   = >.venv/pip.log 2>&1 & pid=$$!; while kill -0 $$pid 2>/dev/null; do printf .; sleep 1; done; echo; \
+# a dot each two seconds while it goes on; its output only if it fails
+SHOWN   = >.venv/pip.log 2>&1 & pid=$$!; while kill -0 $$pid 2>/dev/null; do printf .; sleep 2; done; echo; \
 	wait $$pid || { cat .venv/pip.log; exit 1; }
 
 help:            ## list the targets

@@ -291,6 +291,17 @@ def test_ctrl_c_during_a_rate_limit_lets_go_and_resume_tries_again(place: Place)
 # ---- stopping and going on -------------------------------------------------------------------------------
 
 
+def test_resume_of_several_runs_names_them_first_and_in_front_of_each_line(place: Place) -> None:
+    runs = [place.loop(ASK, FIXES, more=("--json",)).json["run"] for _ in range(2)]
+    for run in runs:
+        place.fb("answer", run, "plus")
+    said = place.fb("resume")
+    first, *lines = said.out.splitlines()
+    assert said.code == 0 and first == f"Resuming 2 runs: {runs[0]}, {runs[1]}."
+    worked = [line for line in lines if "(worker)" in line]
+    assert {line.split()[1] for line in worked} == {*runs}
+
+
 def test_ctrl_c_once_stops_after_this_turn_and_resume_goes_on(place: Place) -> None:
     started = place.start_loop({"sleep_s": 1.5, "write": {"notes.txt": "x"}}, FIXES)
     started.send_signal(signal.SIGINT)

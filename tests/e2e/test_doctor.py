@@ -64,6 +64,7 @@ def test_uninstall_removes_everything_but_what_is_not_merged(place: Place) -> No
     good = place.script(planner=[{"say": "plan"}], coder=[{"write": {"calc.py": FIXED}}])
     assert place.run(good).code == 0
     place.git("branch", "flyball/merged", "HEAD")
+    assert place.loop({"ask": "Plus or minus?"}).code == 3
     config = Path(place.env["HOME"], ".config/flyball/config.toml")
     config.parent.mkdir(parents=True)
     config.write_text("")
@@ -73,8 +74,10 @@ def test_uninstall_removes_everything_but_what_is_not_merged(place: Place) -> No
     assert place.fb("task", "add", "Some work").code == 0
     (place.repo / ".flyball").mkdir()
     done = place.fb("uninstall", "--yes")
-    assert f"Stays: {place.repo / '.flyball'}, the settings" in done.out
-    assert done.code == 0 and "which is not merged" in done.out and "To remove the program:" in done.out
+    stays, _, lost = done.out.partition("To be removed:\n")
+    assert f"Stays in {place.repo}: .flyball/ with its settings and 1 flyball/ branch not merged: " in stays
+    assert "1 run not ended yet, 1 open question" in lost and "1 merged flyball/ branch\n" in lost
+    assert done.code == 0 and "To remove the program:" in done.out
     assert list(place.state.iterdir()) == [place.state / "mine.txt"] and not config.parent.exists()
     assert len(place.git("for-each-ref", "refs/heads/flyball").splitlines()) == 1
     assert place.fb("uninstall", "--yes").code == 0

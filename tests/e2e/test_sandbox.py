@@ -63,7 +63,7 @@ def test_a_probe_says_what_and_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert FOUND.kind in ("bwrap", "none") and FOUND.why
     monkeypatch.setenv("PATH", str(tmp_path))
     assert probe("bwrap") == sandbox.Sandbox("none", "bubblewrap (bwrap) is not installed")
-    assert probe("none") == sandbox.Sandbox("none", "it is turned off")
+    assert probe("none") == sandbox.Sandbox("none", "guard.sandbox is none")
     assert probe("auto") == probe("required")
     assert probe("auto").kind == probe("landlock").kind
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho no namespaces for you >&2\nexit 1\n")

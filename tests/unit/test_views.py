@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,13 @@ from flyball.domain import events as e
 from flyball.domain.results import CODES, RECOVERY, code_of
 from flyball.domain.settings import Settings
 from flyball.errors import FlyballError
+from flyball.machines import shipped
 from flyball.state.fold import begin
 from flyball.state.run import Proof, Run
 from flyball.views import reasons, run_view
 from flyball.views.choices import choices
 from flyball.views.run_view import Live, Timeline, call_text
-from flyball.views.text import cost, last_words, wrapped
+from flyball.views.text import cost, fields, fitting, last_words, wrapped
 from support import Script, begun, failing, ok, play, ruled
 
 NO_CHANGE = "no files changed"
@@ -386,6 +388,40 @@ def test_failing_tests_are_named_in_the_log() -> None:
     proof = e.ProofEnded(tree="t", passed=False, failing=1, summary=summary)
     line = Timeline().line("r", e.ActFinished(at=0, key="k", result=proof))
     assert line.text.endswith(": tests/test_a.py::test_add")
+
+
+def test_what_all_runs_spent_is_shown_when_it_has_changed() -> None:
+    timeline, spent = Timeline(), (0, 2_000_000, 2_000_000, 3_000_000, 3_000_000)
+    lines = [timeline.line("r", e.WindowSeen(at=0, day_uusd=uusd, week_uusd=uusd)) for uusd in spent]
+    assert [line.level for line in lines] == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("machine", "width"), [("build", 12), ("task", 16)])
+def test_every_state_of_a_machine_fits_into_the_column_of_states(machine: str, width: int) -> None:
+    timeline = Timeline()
+    table = {"states": {name: {} for name in shipped(machine).states}}
+    timeline.line("r", replace(begun(), table=table))
+    assert timeline.width == width
+
+
+@pytest.mark.parametrize(
+    ("width", "headers", "last"),
+    [
+        (0, ["RUN", "LOOP", "ROLE", "TASK"], "a task of many words to read"),
+        (80, ["RUN", "LOOP", "ROLE", "TASK"], "a task of many words to read"),
+        (41, ["RUN", "ROLE", "TASK"], "a task of many words to…"),
+        (20, ["RUN", "TASK"], "a task of…"),
+    ],
+)
+def test_a_table_leaves_out_columns_before_it_is_cut(width: int, headers: list[str], last: str) -> None:
+    row = ["9apx47xk", "1 of 10", "coder", "a task of many words to read"]
+    header, line = fitting([["RUN", "LOOP", "ROLE", "TASK"], row], ("LOOP", "ROLE"), width)
+    assert header.split() == headers and line.endswith(last) and (not width or len(line) <= width)
+
+
+def test_a_path_is_never_broken(tmp_path: Path) -> None:
+    path = f"{tmp_path}/{'x' * 80}"
+    assert fields([("certificate", path)], 60) == [f"  certificate  {path}"]
 
 
 def test_the_timeline_says_nothing_twice() -> None:

@@ -99,7 +99,7 @@ def probe(mode: str = "auto") -> Sandbox:
         candidates.append(_probe_bwrap() if kind == "bwrap" else _probe_landlock())
         if candidates[-1].kind != "none":
             return candidates[-1]
-    return Sandbox("none", "; ".join(sandbox.why for sandbox in candidates) or "it is turned off")
+    return Sandbox("none", "; ".join(sandbox.why for sandbox in candidates) or "guard.sandbox is none")
 
 
 @cache

@@ -476,6 +476,9 @@ def _needs_nobody(app: App, run_id: str) -> bool:
 
 def _continue(app: App, run_ids: list[str], as_json: bool, wait: bool | None) -> int:
     screen = open_screen(as_json)
+    if len(run_ids) > 1:
+        screen.names_runs = True
+        screen.say(f"Resuming {len(run_ids)} runs: {', '.join(run_ids)}.")
     with Session(app, screen, is_terminal() if wait is None else wait) as session:
         for run_id in run_ids:
             _check_head(app, run_id)

@@ -313,7 +313,7 @@ def _print_event(timeline: Timeline, entry: Entry, streams: Output | None, only:
     if only not in ("", entry.run):
         return
     width = terminal_width()
-    when, place = clock(line.at) if width else day_and_clock(line.at), f"{line.where:<12}"
+    when, place = clock(line.at) if width else day_and_clock(line.at), f"{line.where:<{timeline.width}}"
     column = len(when) + len(place) + 4
     first, *more = textwrap.wrap(line.text, max(width - column, 30)) if width else [line.text]
     head = f"{click.style(when, dim=True)}  {click.style(place, fg='cyan')}  "

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import IO, TYPE_CHECKING, TextIO
 
+from msgspec.structs import replace
+
 from flyball.cli import MARKS, is_fancy
 from flyball.domain import events as e
 from flyball.journal.records import asking
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     from flyball.journal.records import Records
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-PLACE_WIDTH = 12
 LIVE_RUNS = 8
+RUN_WIDTH = 10  # of a run's id in front of a line
 
 
 # ---- output ----------------------------------------------------------------------------------------------
@@ -103,6 +105,7 @@ class Screen:
         )  # the key of each verb, where keys answer
         self.hint: Callable[[Run], list[str]] = lambda run: []  # further lines below a question
         self.sums_up = False  # the summary of a run takes the place of the line that says how it stopped
+        self.names_runs = False  # several runs are shown, so each line begins with its run
         self.stays = False  # questions are printed as they come, since the summary comes much later
         self._last: tuple[str, Line] | None = (
             None  # how a run stopped, until it is known that no summary says it
@@ -123,6 +126,8 @@ class Screen:
             self.live.since[run.id] = event.at
         self._flush()
         line = self.timeline.line(run.id, event)
+        if self.names_runs:
+            line = replace(line, where=f"{run.began.root or run.id}  {line.where}")
         question = event.question if isinstance(event, e.Stopped) and self.stays else None
         if self.sums_up and not question and self._is_over(run, event):
             self._last = (run.id, line)
@@ -130,6 +135,10 @@ class Screen:
         self.line(line)
         if question and run.question == question:
             self.show_question(run)
+
+    @property
+    def place_width(self) -> int:
+        return self.timeline.width + (RUN_WIDTH if self.names_runs else 0)
 
     def _is_over(self, run: Run, event: e.AnyEvent) -> bool:
         """Whether a top-level run is over with this event, as far as this process goes."""
@@ -196,7 +205,7 @@ class Plain(Screen):
 
     def line(self, line: Line) -> None:
         if line.level > 0:
-            self.say(f"{clock(line.at)}  {line.where:<{PLACE_WIDTH}}  {line.text}")
+            self.say(f"{clock(line.at)}  {line.where:<{self.place_width}}  {line.text}")
 
     def say(self, text: str) -> None:
         if self.out is None:
@@ -229,7 +238,7 @@ class Terminal(Screen):
             place = line.where if line.where != self.place else ""  # the same place is not said twice
             self.place = line.where
             self._print(
-                self._hanging([(mark, style), (f"{place:<{PLACE_WIDTH}}", "cyan"), (line.text, style)])
+                self._hanging([(mark, style), (f"{place:<{self.place_width}}", "cyan"), (line.text, style)])
             )
 
     def say(self, text: str) -> None:

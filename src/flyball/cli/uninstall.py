@@ -17,6 +17,7 @@ from flyball.journal.database import others_at_work
 from flyball.runtime.app import App
 from flyball.state_dir import remove
 from flyball.system.disk_usage import usage
+from flyball.views.text import first_few, plural
 from flyball.workspace.landing import RunBranch, delete_branch, run_branches
 
 OURS = (
@@ -55,7 +56,8 @@ def uninstall(yes: bool) -> None:
         usage_ = usage(app)
         branches = [(one.repo, branch) for one in usage_.repos for branch in _branches(one.repo)]
         total = sum(one.total for one in usage_.repos) + usage_.journal_bytes
-    say("\n".join(_consequences(app, total, [one.repo for one in usage_.repos], branches)))
+        consequences = [*_consequences(app, total, [one.repo for one in usage_.repos], branches)]
+    say("\n".join(consequences))
     if not yes and not sys.stdin.isatty():
         raise UserError("Nothing was removed. Add --yes to remove it without asking.")
     if not yes:
@@ -88,18 +90,30 @@ def _branches(repo: str) -> list[RunBranch]:
 def _consequences(
     app: App, total: int, repos: list[str], branches: list[tuple[str, RunBranch]]
 ) -> Iterator[str]:
-    yield f"{app.state_dir}: journal, certificates, keys and runs, {size(total)}"
+    """What stays, a line for each repository, and then what is lost."""
+    for repo in repos:
+        kept = [branch.name for name, branch in branches if name == repo and not branch.merged]
+        parts = [f"{FOLDER}/ with its settings"] if (Path(repo) / FOLDER).is_dir() else []
+        if kept:
+            parts.append(f"{_branch_count(len(kept), '')} not merged: {first_few(kept, 3)}")
+        if parts:
+            yield f"Stays in {repo}: {' and '.join(parts)}"
+    yield "To be removed:"
+    yield f"  {app.state_dir}: journal, certificates, keys and runs, {size(total)}"
+    unended = sum(row.status != "ended" for row in app.journal.rows(parent=""))
+    if unended:
+        asking = len(app.journal.rows(open_question=True))
+        questions = f", {plural(asking, 'open question')}" if asking else ""
+        yield f"  {plural(unended, 'run')} not ended yet{questions}: they cannot be continued afterwards"
     if app.paths.config_file.exists():
-        yield f"{app.paths.config_file}: your settings"
+        yield f"  {app.paths.config_file}: your settings"
     merged = sum(branch.merged for _, branch in branches)
     if merged:
-        yield f"{merged} merged flyball/ branches"
-    for repo in repos:
-        if (Path(repo) / FOLDER).is_dir():
-            yield f"Stays: {Path(repo) / FOLDER}, the settings of that repository"
-    for repo, branch in branches:
-        if not branch.merged:
-            yield f"Stays: branch {branch.name} in {repo}, which is not merged"
+        yield f"  {_branch_count(merged, 'merged ')}"
+
+
+def _branch_count(count: int, kind: str) -> str:
+    return f"{count} {kind}flyball/ branch{'' if count == 1 else 'es'}"
 
 
 def _how_to_remove() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -146,7 +147,9 @@ PENDING = {
     **dict.fromkeys(("evidence", "done", "approval", "block", "breakpoint"), "your answer"),
 }
 WAITS = ("rate_limited", "plan_limit", "overloaded", "network", "needs_approval")
+NO_SANDBOX = ("unsandboxed", "none")
 WRITERS = ("coder", "worker", "author", "developer")
+PLACE_WIDTH = 12
 Words = tuple[str, int, str]  # text, level, tone
 
 
@@ -175,6 +178,8 @@ class Timeline:
     def __init__(self, *, above_question: bool = False) -> None:
         """`above_question`: the question is printed below, and says why the guard asks."""
         self._above_question = above_question
+        self.width = PLACE_WIDTH  # of the column with the place
+        self._spent = ""  # what all runs spent, as it was shown last
         self._places: dict[str, Place] = {}
         self._acts: dict[str, e.Act] = {}
 
@@ -183,8 +188,14 @@ class Timeline:
         if run.id not in self._places:
             stop = run.stop.code if run.stop else ""
             self._places[run.id] = Place(run.machine.name, run.state, self._depth(run.began.parent), stop)
+            self._widen(run.id, run.machine.states)
         if run.act:
             self._acts[run.act.key] = run.act
+
+    def _widen(self, run_id: str, states: Iterable[str]) -> None:
+        """Every state of the machine fits into the column from the first line on."""
+        longest = max((len(state) for state in states), default=0)
+        self.width = max(self.width, 2 * self._places[run_id].depth + longest)
 
     def _depth(self, parent: str) -> int:
         return self._places[parent].depth + 1 if parent in self._places else int(bool(parent))
@@ -193,6 +204,7 @@ class Timeline:
         if isinstance(event, e.RunBegan):
             start = event.start or str(event.table.get("start", ""))
             self._places[run_id] = Place(event.machine, start, self._depth(event.parent), task=event.task)
+            self._widen(run_id, event.table.get("states", ()))
             if event.parent in self._places and self._places[event.parent].task == event.task:
                 return self._line(
                     event, self._places[run_id], (f"{event.machine} run {run_id} started", 2, "")
@@ -226,6 +238,10 @@ class Timeline:
             case e.Stopped():
                 place.stop = event.stop.code
                 return _stopped(event, place.state)
+            case e.WindowSeen():
+                text, before = _window(event), self._spent
+                self._spent = text
+                return text, int(bool(event.week_uusd or event.week_tokens) and text != before), "dim"
             case e.Resumed():
                 before, place.stop = place.stop, ""
                 return _resumed(event, before)
@@ -309,12 +325,13 @@ def _by_flyball(event: e.AnyEvent) -> Words:
             return f"restoring tree {event.tree[:10]} ({event.why})", 0, "dim"
         case e.Charged():
             return f"{cost(event.usage.cost_uusd)} charged for run {event.run}", 0, "dim"
-        case e.WindowSeen():
-            day, week = dollars(event.day_uusd), dollars(event.week_uusd)
-            spent = event.week_uusd or event.week_tokens
-            return f"all runs spent {day} in the last day, {week} in the last week", int(bool(spent)), "dim"
         case _:
             return _of_the_loop(event)
+
+
+def _window(event: e.WindowSeen) -> str:
+    day, week = dollars(event.day_uusd), dollars(event.week_uusd)
+    return f"all runs spent {day} in the last day, {week} in the last week"
 
 
 def _of_the_loop(event: e.AnyEvent) -> Words:
@@ -459,7 +476,8 @@ def _prepared(prepared: e.Prepared) -> Words:
     if prepared.error:
         return f"cannot prepare the checkout: {one_line(prepared.error)}", 2, "bad"
     notes = "".join(f". {one_line(note).rstrip('.')}" for note in prepared.notes)
-    return f"checkout of {prepared.base_commit[:10]} ready, sandbox {prepared.sandbox}{notes}", 2, "dim"
+    sandbox = "" if prepared.sandbox in NO_SANDBOX else f", sandbox {prepared.sandbox}"  # a note says why
+    return f"checkout of {prepared.base_commit[:10]} ready{sandbox}{notes}", 2, "dim"
 
 
 def _ruled(ruling: e.Ruling, above_question: bool) -> Words:
