@@ -196,6 +196,7 @@ def test_on_a_terminal_run_shows_what_is_done_and_takes_answers_as_keys(place: P
     person = AtTerminal(place, "run", "Fix add", "--agent", agent, "--set", QUICK_PROOF)
     person.answer(b"w answer", b"xw", b"Your text for the agent", b"\n")
     assert b"No answer has this key. Keys: w answer" in person.screen
+    person.answer(b"still open", b"w", b"Your text for the agent", b"not this\x03\n")
     person.answer(b"still open", b"c", b"for good? y/N", b"n")
     person.answer(b"still open", b"w", b"Your text for the agent", b"plus\n")
     person.answer(b"r reject", b"dr", b"Your reason", b"Leave CI alone\n")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import time
@@ -198,9 +199,12 @@ class AnswerKeys:
 
     @contextlib.contextmanager
     def _line_mode(self) -> Generator[None]:
-        """Lines and echo, for a pager or a prompt."""
+        """Lines and echo, for a pager or a prompt. There Ctrl+C leads back, and stops no run."""
         termios.tcsetattr(self.source, termios.TCSADRAIN, self.before)
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            yield
+            with contextlib.suppress(KeyboardInterrupt):
+                yield
         finally:
+            signal.signal(signal.SIGINT, handler)
             tty.setcbreak(self.source, termios.TCSADRAIN)
