@@ -62,10 +62,11 @@ def take_answer(app: App, run: Run, verb: str, *, quiet: bool = False) -> bool:
         elif verb in TAKES_REASON:
             text = _line("Your reason, for the agent (empty line: none, Ctrl+C: back)")
         if (verb in NEEDS_TEXT and not text.strip()) or (verb == "cancel" and not _confirmed(run)):
-            raise click.Abort
+            click.echo("Not answered.")
+            return False
         send_answer(app, run, verb, text, quiet=quiet)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Not answered.")
+        click.echo("\nNot answered.")
         return False
     except FlyballError as problem:
         click.echo(str(problem), err=True)
