@@ -119,8 +119,10 @@ def fields(rows: Sequence[tuple[str, str]], width: int = 0, indent: str = "  ") 
         head = f"{indent}{name:<12} "
         for part in value.splitlines() or [""]:
             room = max(width - len(head), 20)
-            whole_words = {"break_on_hyphens": False, "break_long_words": False}  # a path can be copied
-            for line in textwrap.wrap(part, room, **whole_words) if width else [part]:
+            parts = textwrap.wrap(
+                part, room, break_on_hyphens=False, break_long_words=False
+            )  # a path can be copied
+            for line in parts if width else [part]:
                 lines.append(f"{head}{line}".rstrip())
                 head = " " * len(head)
     return lines
