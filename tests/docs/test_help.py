@@ -154,7 +154,7 @@ def situation(folder: Path, before: str) -> Situation:
     return Situation(shell, runs[0]["run"] if runs else "", f"$ {before}\n{said}")
 
 
-EXITS: dict[str, tuple[int, ...]] = {"run": (0, 3)}
+EXITS: dict[str, tuple[int, ...]] = {"run": (0, 3), "guard command": (0, 3)}
 
 
 def test_what_is_not_run_has_a_reason_and_exists() -> None:

@@ -296,6 +296,7 @@ def test_resume_of_several_runs_names_them_first_and_in_front_of_each_line(place
     runs = [place.loop(ASK, FIXES, more=("--json",)).json["run"] for _ in range(2)]
     for run in runs:
         place.fb("answer", run, "plus")
+        assert "Your last answer is saved." in place.fb("why", run).out
     said = place.fb("resume")
     first, *lines = said.out.splitlines()
     assert said.code == 0 and first == f"Resuming 2 runs: {runs[0]}, {runs[1]}."

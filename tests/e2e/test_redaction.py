@@ -84,6 +84,7 @@ def test_a_secret_that_the_guard_blocks_is_shown_nowhere(
         assert hidden not in shown.out + shown.err, words
     shown = place.fb("diff", "@last")
     assert "[redacted" in shown.out and "Secrets are redacted" in shown.err
+    assert "flyball land" not in shown.err, "what the guard refused is never landed"
     assert hidden not in on_terminal(place, 100, "diff", "@last")
     person = AtTerminal(place, "inbox")
     person.wait_for(b"q quit")
