@@ -172,9 +172,9 @@ def _ready(app: App, repo: str, lanes: list[Run]) -> list[str]:
     from flyball.system.conditions import met
     from flyball.system.forge_watch import NOTHING
 
-    found = app.backlog(repo)
+    waiting = app.backlog(repo)
     done = {name: how for run in lanes if run.began.repo == repo for name, how in run.plan.outcomes.items()}
-    return [one.id for one in ready(found, done | met(app, found, NOTHING))]
+    return [one.id for one in ready(waiting, done | met(app, waiting, NOTHING))]
 
 
 def _cells(row: Assignment) -> tuple[str, ...]:

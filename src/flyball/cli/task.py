@@ -70,16 +70,16 @@ def _require(app: App, root: Path, name: str) -> Ticket:
     ticket = app.backlog(root).get(name)
     if ticket is not None:
         return ticket
-    taken = next((one for one in tasks.active(app, root) if one.id == name), None)
+    active = next((one for one in tasks.active(app, root) if one.id == name), None)
     runs, became = tasks.runs_of(app, root, name), tasks.started(app, root).get(name, "")
-    if taken is not None:
-        ask = taken.lane.question if not taken.interrupted else ""
+    if active is not None:
+        ask = active.lane.question if not active.interrupted else ""
         then = (
             f"`flyball answer {ask} drop` gives it up."
             if ask
-            else f"`flyball pause {taken.lane.run}` stops it and asks you."
+            else f"`flyball pause {active.lane.run}` stops it and asks you."
         )
-        raise UserError(f"Run {taken.lane.run} works on {name} already. {then}")
+        raise UserError(f"Run {active.lane.run} works on {name} already. {then}")
     if runs and runs[-1].status != "ended":
         raise UserError(f"{name} has started as run {runs[-1].run}. `flyball cancel {runs[-1].run}` ends it.")
     if became or runs:
@@ -315,8 +315,8 @@ def show(name: str, repo: Path, as_json: bool) -> None:
         became, rows = tasks.started(app, root).get(name), tasks.runs_of(app, root, name)
         if became or rows:
             runs = [tasks.facts_of_task(row) for row in rows]
-            taken = next((one for one in tasks.active(app, root) if one.id == name), None)
-            about = tasks.facts_of_active(taken) if taken else {"task": name, "state": became or "active"}
+            active = next((one for one in tasks.active(app, root) if one.id == name), None)
+            about = tasks.facts_of_active(active) if active else {"task": name, "state": became or "active"}
             facts = {**about, "runs": runs}
         else:
             facts = tasks.facts_of_ticket(_require(app, root, name))

@@ -125,8 +125,8 @@ def listing(
     )
     narrowed = stuck or failing
     waits = app.backlog(repo).tickets if state in (None, "pending") and not narrowed else ()
-    taken = () if narrowed or state else tuple(active(app, repo))
-    return Listing(waits, taken, tuple(rows))
+    plans = () if narrowed or state else tuple(active(app, repo))
+    return Listing(waits, plans, tuple(rows))
 
 
 def active(app: App, repo: Path) -> Iterator[Active]:
@@ -148,15 +148,13 @@ def imported_texts(app: App, repo: Path) -> set[str]:
         events = [e.decode(entry.body) for entry in app.journal.read(row.run)]
         triggers = {one.trigger.ticket: one.trigger for one in events if isinstance(one, e.Triggered)}
         plan = app.read(row.run).plan
-        at_work = {one.trigger.ticket for one in (plan, *plan.waiting) if one.trigger}
+        plans = () if row.status == "ended" else (plan, *plan.waiting)
+        texts |= {one.trigger.text for one in plans if one.trigger}
         for ticket, trigger in triggers.items():
-            done, _, commit = plan.outcomes.get(ticket, "").partition(" ")
-            if ticket not in at_work and done != "done":
-                continue
-            may_be_merged = commit and trigger.tick and ticket not in at_work
-            if (
-                not may_be_merged
-                or git.ask("merge-base", "--is-ancestor", commit, "HEAD", ok=(0, 1, 128)).code
+            became, _, commit = plan.outcomes.get(ticket, "").partition(" ")
+            landed = ("merge-base", "--is-ancestor", commit, "HEAD")
+            if became == "done" and not (
+                trigger.tick and commit and not git.ask(*landed, ok=(0, 1, 128)).code
             ):
                 texts.add(trigger.text)
     return texts
