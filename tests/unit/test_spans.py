@@ -6,6 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from flyball.domain import events as e
 from flyball.journal import Entry
 from flyball.journal.memory import MemoryJournal
@@ -56,6 +58,26 @@ def test_an_act_that_was_interrupted_has_its_span_and_the_next_one_its_own() -> 
     played = build(lambda run, act: "the power went", ok("t1"))
     turns = [span for span in spans(played) if "coder" in span.name]
     assert [span.error for span in turns] == ["interrupted", ""] and len({span.id for span in turns}) == 2
+
+
+def test_a_task_of_a_lane_is_a_trace_of_its_own() -> None:
+    """A lane does not end, so nothing may wait for its span."""
+    task = replace(begun("task", settings()), run="t1", parent="r1", root="t1")
+    done = e.ChildEnded(run="t1", end="success", stop=e.Stop(code="completed"), tree="t")
+    follower, child = RunSpans(), RunSpans()
+    follower.of(begun("cto"))
+    child.of(task)
+    known = child.of(e.Ended(at=9, end="success", stop=e.Stop(code="completed")))
+    for key, act, result in (
+        ("r1-1", "agent:planner", e.TurnEnded(verdict="ok", tree="t")),
+        ("r1-2", "run:task", done),
+    ):
+        started = e.Act(key=key, do=act, state="PLANNING", turn=1, child="t1" if act == "run:task" else "")
+        follower.of(e.ActStarted(at=1, act=started))
+        known += follower.of(e.ActFinished(at=8, key=key, result=result))
+    run, turn, step = known
+    assert (turn.parent, step.parent, run.parent) == (0, 0, step.id)
+    assert run.trace == step.trace != turn.trace
 
 
 def test_the_same_events_give_the_same_spans() -> None:

@@ -129,9 +129,9 @@ def _act(began: e.RunBegan, started: StartedAct, end: int, facts: dict[str, Valu
     act = started.act
     why: dict[str, Value] = {"flyball.why": act.why} if act.why else {}
     return Span(
-        trace=_trace(began),
+        trace=_trace(began, started),
         id=_act_id(started),
-        parent=span_id("run", began.run),
+        parent=0 if _is_lane(began) else span_id("run", began.run),
         name=f"{act.do} {act.why}".strip(),
         start=started.at,
         end=end,
@@ -180,7 +180,7 @@ def _tools(began: e.RunBegan, started: StartedAct, end: int, turn: e.TurnEnded) 
         }
         rule: dict[str, Value] = {"flyball.rule": action.rule} if action.rule else {}
         yield Span(
-            trace=_trace(began),
+            trace=_trace(began, started),
             id=span_id("tool", f"{started.act.key} {started.at} {number}"),
             parent=_act_id(started),
             name=f"execute_tool {tool}",
@@ -201,7 +201,7 @@ def _guard(began: e.RunBegan, started: StartedAct, event: e.Ruled) -> Span:
         "flyball.tier": ruling.tier,
     }
     return Span(
-        trace=_trace(began),
+        trace=_trace(began, started),
         id=span_id("guard", f"{started.act.key} {started.at}"),
         parent=_act_id(started),
         name="guard",
@@ -250,8 +250,16 @@ def _of(act: e.Act) -> dict[str, Value]:
     return {"flyball.act": act.do, "flyball.state": act.state, "flyball.key": act.key}
 
 
-def _trace(began: e.RunBegan) -> int:
-    return int.from_bytes(hashlib.sha256(f"trace {began.root or began.run}".encode()).digest()[:16])
+def _is_lane(began: e.RunBegan) -> bool:
+    return began.table.get("supervises") is True
+
+
+def _trace(began: e.RunBegan, started: StartedAct | None = None) -> int:
+    """A run and its children are one trace. A lane does not end, so each of its acts is one: a task, or a planner's turn."""
+    name = began.root or began.run
+    if started is not None and _is_lane(began):
+        name = started.act.child or started.act.key
+    return int.from_bytes(hashlib.sha256(f"trace {name}".encode()).digest()[:16])
 
 
 def _act_id(started: StartedAct) -> int:
