@@ -11,6 +11,7 @@ from flyball.domain import events as e
 from flyball.domain.messages import Answer, Ask
 from flyball.domain.settings import Budget
 from flyball.machines import shipped
+from flyball.state.fold import fold
 from support import (
     FAIL,
     PASS,
@@ -160,6 +161,14 @@ STATES = {
 @pytest.mark.parametrize("name", STATES)
 def test_the_states_of_a_ticket(name: str) -> None:
     check(STATES[name], "task")
+
+
+def test_a_refused_commit_is_told_once() -> None:
+    case = Case(fails("committing", 1), "completed", {"committing": [refused, committed]})
+    events = check(case, "task").events
+    moved = next(n for n, one in enumerate(events) if isinstance(one, e.Moved) and one.outcome == "refused")
+    notes = fold(None, events[: moved + 1]).talk.notes
+    assert [note for note in notes if "hook says no" in note] == ["The commit was refused:\nhook says no"]
 
 
 def test_a_person_who_must_decide_is_given_the_last_failure() -> None:

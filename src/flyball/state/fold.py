@@ -223,7 +223,8 @@ def most_interventions(run: Run) -> int:
 def _failure_counted(run: Run, event: e.FailureCounted) -> Run:
     failures = {**run.path.failures, event.state: event.count}
     path = replace(run.path, failures=failures, failure=event.reason)
-    return replace(noted(run, event.reason), at=event.at, path=path)
+    repeats = any(event.reason in note for note in run.talk.notes)
+    return replace(run if repeats else noted(run, event.reason), at=event.at, path=path)
 
 
 def _held(run: Run, event: e.Held) -> Run:
