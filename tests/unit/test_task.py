@@ -171,8 +171,15 @@ def test_a_refused_commit_is_told_once() -> None:
     assert [note for note in notes if "hook says no" in note] == ["The commit was refused:\nhook says no"]
 
 
-def test_a_person_who_must_decide_is_given_the_last_failure() -> None:
-    case = Case(f"{TO_PLANNING} validated {CTO} {HUMAN}", "wait.escalation", {"validated": [broken] * 3})
+@pytest.mark.parametrize(
+    ("path", "plays"),
+    [
+        (f"{TO_PLANNING} validated", {"validated": [broken] * 3}),
+        (THRICE, {"planning": says("", "not so", outcome="rejected")}),
+    ],
+)
+def test_a_person_who_must_decide_is_given_the_last_failure(path: str, plays: dict[str, Any]) -> None:
+    case = Case(f"{path} {CTO} {HUMAN}", "wait.escalation", {**plays, CTO: recovery("escalate")})
     (asked,) = check(case, "task").of(e.Stopped)
     assert asked.question is not None and asked.question.text.count("not so") == 1
     assert asked.stop.detail == "not so"
@@ -253,6 +260,12 @@ def test_a_persons_choices_and_their_actor() -> None:
         wordy.go_on().told("agent:validator") == "Message from a person: Mind b."
         and "unknown" in wordy.of(e.Moved)[6].actor
     )
+
+
+def test_to_abandon_is_a_persons_decision_alone() -> None:
+    """What an agent said last is not why."""
+    stopped = check(PERSON["abandon"], "task").run.stop
+    assert stopped is not None and (stopped.code, stopped.detail) == ("failed.abandoned", "")
 
 
 def test_complete_goes_through_the_gate_and_the_commit() -> None:

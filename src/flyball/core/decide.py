@@ -282,7 +282,7 @@ def _question(run: Run, now: int) -> Events:
     if run.machine.supervises:
         cause, text = standing.question(run)
         return ask(events, cause, "escalation", text, status="waiting")
-    last = run.path.failure
+    last = " ".join(run.path.failure.split())
     detail = error or last
     cause = stop(run, "wait.escalation", f"the state '{run.state}' waits for a person", detail=detail)
     failures = [(state, count) for state, count in run.path.failures.items() if count > 1]

@@ -279,7 +279,7 @@ def question(run: Run, cause: e.Stop | None = None) -> tuple[e.Stop, str]:
         return cause, f"{outline(run)}\nIt needs your approval: {' '.join(reasons)}\nExecute this plan?"
     cause = cause or plan.halt or run.path.child_stop
     cause = cause or stop(run, "wait.escalation", "the standing loop asks", detail=run.progress.error_text)
-    why = cause.detail or code_of(cause.code).says
+    why = " ".join(cause.detail.split()) or code_of(cause.code).says
     if code_of(cause.code).status != "waiting":  # the rule is why the child run ended
         cause = replace(cause, code="wait.escalation", rule=cause.code)
     if trigger is None:

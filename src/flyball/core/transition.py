@@ -79,7 +79,8 @@ def _count_failure(events: Events, outcome: str, reason: str) -> str:
     if most is None:
         return outcome
     count = min(run.path.failures.get(run.state, 0) + 1, max(most, 1))
-    reason = reason or f"the outcome was '{outcome}'"
+    verdict = run.talk.message[-500:].strip() if run.here.of in JUDGING_ROLES else ""
+    reason = reason or verdict or f"the outcome was '{outcome}'"
     events.add(e.FailureCounted(at=events.now, state=run.state, count=count, reason=reason))
     return "third_failure" if count >= most else outcome
 
@@ -241,7 +242,8 @@ def _failure(run: Run, outcome: str, reason: str, cause: e.Stop | None) -> e.Sto
         return _failed_by(cause)
     if run.path.child_stop and outcome in ("failure", "third_failure"):
         return replace(run.path.child_stop, turn=run.turns)
-    return stop(run, _failure_code(run, outcome), outcome, detail=reason or run.talk.message[-500:])
+    words = "" if run.here.act == "ask" else run.talk.message[-500:]  # a person's decision is nobody else's
+    return stop(run, _failure_code(run, outcome), outcome, detail=reason or words)
 
 
 def _failed_by(cause: e.Stop) -> e.Stop:
