@@ -284,6 +284,7 @@ class Week(World):
 def _repository(folder: Path) -> Path:
     subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
     (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (folder / "test_calc.py").write_text("def test_add():\n    assert False\n")  # mechanic wants tests
     name = ("-c", "user.name=week", "-c", "user.email=week@localhost")
     for words in (("add", "-A"), (*name, "commit", "-qm", "Begin")):
         subprocess.run(["git", "-C", folder, *words], check=True)
