@@ -33,6 +33,7 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
     "a runner too new": ("Traceback (most recent call last):\n  File \"x\"\npluggy._manager.PluginValidationError: Plugin 'conftest.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\n", 1, Lack("start", ("Plugin 'conftest.py' for hook 'pytest_ignore_collect'",))),
     "a hook with an argument of old": ("pluggy._manager.PluginValidationError: Plugin 'c.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\nArgument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec\n", 1, Lack("start", ("Argument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec",))),
     "a plugin that warns": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestDeprecationWarning: The option is unset.\nINTERNALERROR> Set it.\n", 3, Lack("start", ("pytest.PytestDeprecationWarning: The option is unset.",))),
+    "an option of a plugin in the settings": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestConfigWarning: Unknown config option: asyncio_mode\n\nno tests ran in 0.34s\n", 3, Lack("start", ("pytest.PytestConfigWarning: Unknown config option: asyncio_mode",))),
     "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
     "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
 }  # fmt: skip
@@ -169,6 +170,7 @@ def test_plugins_are_known_by_their_options_and_marks() -> None:
         "pytest-cov",
         "pytest-xdist",
     ]
+    assert plugins(["pytest.PytestConfigWarning: Unknown config option: asyncio_mode"]) == ["pytest-asyncio"]
     assert plugins(["pytest.PytestUnknownMarkWarning: Unknown pytest.mark.no_cover - is this a typo?"]) == [
         "pytest-cov"
     ]

@@ -430,7 +430,9 @@ _EMPTY = Lazy(r"^(?:=+ )?(?:no tests ran in |collected 0 items\s*$)|^Ran 0 tests
 def lack(output: str, code: int) -> Lack | None:
     """What kept the tests from running; None where they ran, well or not."""
     text = last_lines(output, _LACK_LONGEST, _WIDEST)
-    if _EMPTY.search(text) or (code == NO_TESTS and not re.search(r"\d (?:passed|failed|error)", text)):
+    broken = code != 0 and "INTERNALERROR>" in text  # pytest then says that no tests ran
+    empty = code == NO_TESTS and not re.search(r"\d (?:passed|failed|error)", text)
+    if not broken and (empty or _EMPTY.search(text)):
         return Lack("tests", ())
     if code == 0:
         return None
