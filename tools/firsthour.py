@@ -108,15 +108,6 @@ def compiled(place: Place) -> Place:
     return place
 
 
-def with_tests(place: Place) -> Place:
-    """A module compiled in place, and the project's own extra for tests with the mypy of its time."""
-    python = (
-        venv(place, place.folder / ".venv", "setuptools", "-e", ".[test]", "mypy==1.4.1") / "bin" / "python"
-    )
-    sh(python, "setup.py", "-q", "build_ext", "--inplace", cwd=place.folder, env=place.env)
-    return place
-
-
 def bare_editable(place: Place) -> Place:
     """Without pytest."""
     venv(place, place.folder / ".venv", "-e", ".")
@@ -242,8 +233,6 @@ PROJECTS = (
             ("pathspec/util.py", "if __sep and __sep != posixpath.sep", "if __sep or __sep != posixpath.sep"), editable()),
     Project("tinydb", "poetry's kind of environment, coverage in pytest's options", "pypi:tinydb==4.9.0",
             ("tinydb/queries.py", "query._path = self._path + (fn,)", "query._path = self._path"), outside("pytest-cov", "pyyaml")),
-    Project("immutables", "a compiled module, without which tests are only skipped", "pypi:immutables==0.21",
-            ("immutables/map.py", "return self.__count", "return self.__count + 1"), with_tests, ignore=("*.so", "build/")),
     Project("cleo", "poetry's kind of environment, -q in pytest's settings", "pypi:cleo==2.1.0",
             ("src/cleo/color.py", "return int(diff * 100 / v)", "return int(diff * 10 / v)"), outside("pytest<8", "pytest-mock")),
     Project("isodate", "setuptools_scm, tox, an environment outside", "pypi:isodate==0.7.2",

@@ -310,6 +310,14 @@ def test_init_says_what_to_do_where_the_tests_cannot_run(env: dict[str, str], tm
     assert "nosuchpackage`, then run `flyball init --force`" in done.stdout
 
 
+def test_init_does_not_let_a_makefile_install_what_is_missing(env: dict[str, str], tmp_path: Path) -> None:
+    files = {"test_a.py": "import pytest, nosuchpackage\n", "Makefile": "test:\n\ttouch installed\n"}
+    repo = make_repo(tmp_path / "makes", files)
+    found = facts(flyball(env, "init", "--json", cwd=repo))
+    assert found["tests"][-1] == "make test" and not (repo / "installed").exists()
+    assert found["advice"][0].startswith("The tests do not run in this folder")
+
+
 def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
     env: dict[str, str], tmp_path: Path
 ) -> None:

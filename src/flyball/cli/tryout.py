@@ -26,6 +26,7 @@ from flyball.workspace.repo import is_dirty
 
 TRIED = 3  # of the test commands that were detected
 LISTED = 5
+PACKAGES_LACK = ("runner", "start", "module", "metadata")
 LEFT_OUT_MOST = 40
 NODE_RUNNERS = ("npm", "pnpm", "yarn")
 UNCOMMITTED = (
@@ -91,13 +92,21 @@ class Tryout:
 
     def _here(self, detected: Detection) -> tuple[Detection, Trial, Trial | None]:
         """The first of the detected commands that runs tests is the one; if none does, the first. Where it cannot load
-        some test files, another that loads its files and shows a failure is better.
+        some test files, another that loads its files and shows a failure is better. A Makefile may install what is missing,
+        wherever that goes: it is not run for that.
 
         Last: how the first one ended, where it was passed over.
         """
         timeout_s = self.write(detected).proof_timeout_us / 1e6
         first: Trial | None = None
         for test in detected.tests[:TRIED]:
+            if (
+                first
+                and first.lack
+                and first.lack.kind in PACKAGES_LACK
+                and _enters(test, detected)[1].startswith("make ")
+            ):
+                continue
             self.show(f"Running the tests in this folder: {test.command}")
             trial = in_folder(self.root, test.command, self.env, timeout_s)
             if trial.code and same_names(trial.log) and "pytest" in test.command:
@@ -264,7 +273,11 @@ def _npm(words: str) -> str:
 
 def _parts(detected: Detection) -> tuple[str, str]:
     """The command that enters the folder, and the one that runs there."""
-    command, enter = detected.tests[0].command, f"cd {shlex.quote(detected.folder)} && "
+    return _enters(detected.tests[0], detected)
+
+
+def _enters(test: ProofCommand, detected: Detection) -> tuple[str, str]:
+    command, enter = test.command, f"cd {shlex.quote(detected.folder)} && "
     return (enter, command.removeprefix(enter)) if command.startswith(enter) else ("", command)
 
 
