@@ -237,7 +237,8 @@ def _check(
     _check_nesting(loaded, machine, settings)
     _check_agents(loaded, machine, settings)
     env = pinned_environment(app.state_dir, repo.root, app.env, settings.share)
-    if foreign := foreign_install(repo.root, env.get("VIRTUAL_ENV", ""), settings.proof):
+    venv = env.get("VIRTUAL_ENV", "")
+    if venv and (foreign := foreign_install(repo.root, venv, settings.proof)):
         raise UserError(foreign)
     if settings.plan_file:
         require_plan_file(repo, settings.plan_file)
