@@ -34,6 +34,7 @@ LACKS: dict[str, tuple[str, int, Lack | None]] = {
     "a hook with an argument of old": ("pluggy._manager.PluginValidationError: Plugin 'c.py' for hook 'pytest_ignore_collect'\nhookimpl definition: f(path)\nArgument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec\n", 1, Lack("start", ("Argument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec",))),
     "a plugin that warns": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestDeprecationWarning: The option is unset.\nINTERNALERROR> Set it.\n", 3, Lack("start", ("pytest.PytestDeprecationWarning: The option is unset.",))),
     "an option of a plugin in the settings": ("INTERNALERROR> Traceback (most recent call last):\nINTERNALERROR> pytest.PytestConfigWarning: Unknown config option: asyncio_mode\n\nno tests ran in 0.34s\n", 3, Lack("start", ("pytest.PytestConfigWarning: Unknown config option: asyncio_mode",))),
+    "a plugin that the settings load": ("ERROR: Error importing plugin \"pytest_cov\": No module named 'pytest_cov'\n", 4, Lack("module", ("pytest_cov",))),
     "no tests": ("no tests ran in 0.01s", 5, Lack("tests", ())),
     "no tests of unittest": ("\nRan 0 tests in 0.000s\n\nOK", 0, Lack("tests", ())),
 }  # fmt: skip

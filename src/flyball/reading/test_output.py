@@ -400,6 +400,7 @@ _MODULES = (
         r"^(?:E\s+)?ImportError: cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'",
         re.M,
     ),
+    Lazy(r"^(?:E\s+)?(?:\w+: )?Error importing plugin \"[^\"\n]+\": No module named '([\w.]+)'", re.M),
     Lazy(r"\bCannot find (?:module|package) '([^'\n]+)'"),
 )
 _METADATA = (
@@ -418,7 +419,9 @@ _UNLOADED = (
     r"|_ ERROR collecting |Failed to import test module|Test suite failed to run"
 )
 _UNCOLLECTED = Lazy(
-    _UNLOADED + r"|Cannot find (?:module|package) '|^Traceback \(most recent call last\):", re.M
+    _UNLOADED
+    + r"|Error importing plugin |Cannot find (?:module|package) '|^Traceback \(most recent call last\):",
+    re.M,
 )
 _LOAD_ERROR = Lazy(_UNLOADED, re.M)
 _SAME_NAME = Lazy(
