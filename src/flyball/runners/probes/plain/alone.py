@@ -144,14 +144,32 @@ def _plan(item):
         plan[name] = {"name": name, "arguments": needs, **facts}
         return True
 
-    return list(plan.values()) if all(add(name) for name in item._fixtureinfo.initialnames) else None
+    def is_plugins(name):
+        """It comes with an installed plugin, for every test."""
+        makers = known.get(name)
+        return (
+            bool(makers)
+            and name not in item._fixtureinfo.argnames
+            and not _file(makers[-1].func).startswith(os.getcwd())
+        )
+
+    names = [
+        name
+        for name in item._fixtureinfo.initialnames
+        if name[:1] == "_" or name in stand_in.OWN or not is_plugins(name)
+    ]
+    return list(plan.values()) if all(add(name) for name in names) else None
+
+
+def _file(function):
+    return getattr(sys.modules.get(function.__module__), "__file__", None) or ""
 
 
 def _is_ours(function, owner):
     """A plain function of the project's own test files, or a method of the test's own class."""
     import inspect
 
-    file = getattr(sys.modules.get(function.__module__), "__file__", None) or ""
+    file = _file(function)
     method = owner is not None and function.__qualname__ == owner.__qualname__ + "." + function.__name__
     plain = (method or function.__qualname__ == function.__name__) and not inspect.iscoroutinefunction(
         function
