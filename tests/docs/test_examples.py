@@ -65,6 +65,7 @@ def sessions(path: Path) -> list[tuple[str, str, str]]:
     return FENCE.findall(path.read_text("utf-8"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "path", [p for p in DOCS if "```console" in p.read_text("utf-8")], ids=lambda p: p.name
 )

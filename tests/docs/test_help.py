@@ -127,7 +127,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Situation:
     return situation(tmp_path_factory.mktemp("completed"), DONE)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("command", "line"), [row for row in ALL if row[0] not in NOT_RUN], ids=lambda part: part[:60]
 )

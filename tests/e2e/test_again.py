@@ -80,6 +80,7 @@ def test_rollback_after_hand_back_keeps_the_edit_and_does_not_continue_the_run(y
     assert ran.code == "wait.breakpoint", "it continues when told to"
 
 
+@pytest.mark.sampled(0)
 def test_retry_goes_on_from_the_tree_of_an_ended_run(yard: Yard) -> None:
     other = {"write": {"notes.txt": "kept\n", "calc.py": STILL_BROKEN}}
     ran = yard.play(yard.script(coder=[other]), "--set", "limits.fix=0")

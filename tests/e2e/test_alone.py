@@ -270,6 +270,7 @@ def seen():
 '''
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", [f"{DOCTEST} code_under_test.py", f"{PYTEST} --doctest-modules"])
 def test_examples_are_typed_in_where_no_doctest_is_loaded(folder: Path, command: str) -> None:
     """What holds for a program holds there, too, and what only doctest brings with it does not."""

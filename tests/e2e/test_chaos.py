@@ -67,6 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(max(1, (kills - min(len(INSTANTS), kills // 2)) // KILLS_A_RUN)))
 
 
+@pytest.mark.sampled(1)
 def test_killed_around_an_append(tmp_path: Path, instant: tuple[str, int]) -> None:
     yard = Yard(tmp_path)
     code = crash(yard, *instant)

@@ -247,7 +247,7 @@ def test_a_run_that_failed_has_no_certificate_and_does_not_land(tmp_path: Path) 
     bad = {"roles": SCRIPT["roles"] | {"coder": [{"write": {"calc.py": "def add(a, b):\n    return 0\n"}}]}}
     done = finished(tmp_path, script=bad, sets=("limits.fix=0", "limits.iterations=1"))
     told = done.flyball("verify", done.run)
-    assert (told.returncode, told.stdout.partition(":")[0]) == (1, "no certificate")
+    assert told.returncode == 1 and "has no certificate" in told.stdout
     assert "failed.tests" in told.stdout
     refused = done.flyball("land", done.run)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)

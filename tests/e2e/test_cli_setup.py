@@ -268,6 +268,7 @@ def test_init_notices_tests_that_are_only_skipped(
     assert "".join(found["advice"]).startswith(says) and bool(found["advice"]) == bool(says)
 
 
+@pytest.mark.sampled(0)
 def test_init_shares_nothing_for_a_test_that_fails_by_chance(env: dict[str, str], tmp_path: Path) -> None:
     """It fails within five seconds after its first run, so in the first clean checkout and not in the second."""
     test = "import pathlib, time, unittest\n\nFIRST = pathlib.Path('.venv/first')\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n"
@@ -318,6 +319,7 @@ def test_init_does_not_let_a_makefile_install_what_is_missing(env: dict[str, str
     assert found["advice"][0].startswith("The tests do not run in this folder")
 
 
+@pytest.mark.sampled(0)
 def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -343,6 +345,7 @@ def test_init_leaves_out_tests_that_cannot_pass_and_ignores_what_tests_write(
     assert (ran["stop_reason"]["code"], bool(ran["certificate"])) == ("completed", True)
 
 
+@pytest.mark.sampled(0)
 def test_init_proves_uncommitted_changes_and_says_that_a_run_does_not_see_them(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -356,6 +359,7 @@ def test_init_proves_uncommitted_changes_and_says_that_a_run_does_not_see_them(
     assert found["advice"][0].startswith("You have uncommitted changes.")
 
 
+@pytest.mark.sampled(0)
 def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: Path) -> None:
     files = {
         "add.py": "def add(a, b):\n    return a + b\n",
@@ -367,6 +371,7 @@ def test_init_lets_two_test_files_have_one_name(env: dict[str, str], tmp_path: P
     assert found["trials"]["clean"]["failing"] == ["two/test_same.py::test_two"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 @pytest.mark.parametrize(("folder", "types"), [("", "tsd"), ("packages/a", "npm run types")])
 def test_init_leaves_out_checks_that_fail_by_themselves(

@@ -48,6 +48,7 @@ def ended(folder: Path, out: bytes) -> process.Stop:
     return stop
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("separator", [b"\n", b" "], ids=["lines", "one line"])
 def test_of_a_flood_the_start_and_the_end_are_kept_without_a_part_of_a_secret(
     tmp_path: Path, separator: bytes

@@ -187,6 +187,7 @@ def without_bwrap(yard: Yard) -> dict[str, str]:
     return {"PATH": str(tools)}
 
 
+@pytest.mark.sampled(0)
 @needs_landlock
 def test_without_bubblewrap_it_is_landlock_and_demanded_bubblewrap_is_refused(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
@@ -269,6 +270,7 @@ JUDGES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("machine", "kind", "roles"),
     [

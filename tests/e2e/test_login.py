@@ -97,6 +97,7 @@ def log_in(home: Path, token: str = "token-0") -> Path:
     return file
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["bwrap", "landlock", "none"])
 def test_a_rotated_login_reaches_the_users_file_in_every_turn(
     outside: Place, model: Model, sandbox: str
@@ -281,6 +282,7 @@ sed -i 's/a - b/a + b/' calc.py
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["bwrap", "landlock", "none"])
 def test_keys_and_what_the_user_lends_are_seen_and_nothing_else(outside: Place, sandbox: str) -> None:
     home = outside.folder / "home"

@@ -133,6 +133,7 @@ def test_limits_are_waited_for_and_cost_nothing(yard: Yard) -> None:
     )
 
 
+@pytest.mark.sampled(0)
 def test_a_killed_driver_waits_on_after_resume(yard: Yard) -> None:
     script = yard.script(worker=[limited("plan_limit", 4), {**GOOD_TURN, **DONE}])
     process = yard.start(*yard.words(script, machine="loop"))
@@ -155,6 +156,7 @@ def _await_status(yard: Yard, status: str) -> str:
     raise AssertionError(f"it was never {status}")
 
 
+@pytest.mark.sampled(0)
 def test_another_agent_stands_in_while_a_limit_lasts(yard: Yard) -> None:
     other = yard.script("other.yaml", worker=[{"write": {"b.txt": "b"}, "sleep_s": 2}, {"exit": 3}])
     first = yard.script(

@@ -25,6 +25,7 @@ def on_a_terminal(place: Place, *words: str) -> tuple[subprocess.Popen[bytes], i
     return started, ours
 
 
+@pytest.mark.sampled(0)
 def test_a_closed_terminal_pauses_the_run_and_a_resume_goes_on(place: Place) -> None:
     words = ("run", "Fix add", "--agent", place.script(coder=[SLOW]), "--set", QUICK_PROOF)
     started, terminal = on_a_terminal(place, *words)
@@ -41,6 +42,7 @@ def _coding(place: Place) -> bool:
     return any("return a + b" in file.read_text() for file in place.state.glob("runs/*/checkout/calc.py"))
 
 
+@pytest.mark.sampled(0)
 def test_a_resume_goes_on_though_the_driver_died_while_it_was_to_pause(place: Place) -> None:
     words = ("run", "Fix add", "--agent", place.script(coder=[SLOW]), "--set", QUICK_PROOF)
     started = place.start(*words)

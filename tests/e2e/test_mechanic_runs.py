@@ -16,6 +16,7 @@ class CalcTest(unittest.TestCase):
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("machine", ["build", "loop", "review"])
 def test_every_machine_ends_certified(machine: str, place: Place) -> None:
     said = place.fb(

@@ -77,6 +77,7 @@ def test_a_merge_that_cannot_be_asks_and_moves_nothing(yard: Yard) -> None:
     home(yard, ran.run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("when", "at"), [("after", 3), ("before", 5)]
 )  # 3: the commit starts; 4: it has ended and the landing starts; 5: that has ended. Simulations crash at all.
@@ -157,6 +158,7 @@ def test_an_ended_run_lands_by_an_act_and_nothing_else_follows_its_end(yard: Yar
     assert "already" in yard.flyball("land", run).stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("when", "at"), [("after", 1), ("after", 2), ("before", 3)]
 )  # 1: it is ordered; 2: it starts; 3: it has landed
@@ -170,6 +172,7 @@ def test_killed_at_any_step_of_a_landing_it_is_completed_once(yard: Yard, when: 
     landed_once(yard, run)
 
 
+@pytest.mark.sampled(0)
 def test_killed_while_the_merge_is_proved_it_is_completed_once(yard: Yard) -> None:
     run = ended(yard, proof=f"{PROOF} && (test ! -e notes.txt || sleep 3)")
     process = yard.start("land", run)

@@ -57,6 +57,7 @@ def findings(yard: Yard) -> list[str]:
     return [one["message"] for one in found if one["kind"] == "standing"]
 
 
+@pytest.mark.sampled(0)
 def test_red_ci_is_repaired_once_and_then_a_person_is_asked(yard: Yard, forge: Forge) -> None:
     """The repair starts from the red commit and goes to the same pull request."""
     forge.checks = {"build": "failure", "lint": "success"}
@@ -81,6 +82,7 @@ def test_red_ci_is_repaired_once_and_then_a_person_is_asked(yard: Yard, forge: F
     assert len(rows(yard, machine="task")) == 2 and len(forge.pulls) == 1
 
 
+@pytest.mark.sampled(0)
 def test_a_repair_that_changes_nothing_is_for_a_person_too(yard: Yard, forge: Forge) -> None:
     """The same commit is still red."""
     forge.checks = {"build": "failure"}
@@ -92,6 +94,7 @@ def test_a_repair_that_changes_nothing_is_for_a_person_too(yard: Yard, forge: Fo
     assert outcomes(yard).keys() > {task} and len(rows(yard, machine="task")) == 2
 
 
+@pytest.mark.sampled(0)
 def test_a_task_waits_for_a_gate_a_run_and_a_pull_request(yard: Yard, forge: Forge) -> None:
     forge.pulls = [
         {"number": 7, "html_url": "https://example.org/pull/7", "state": "open", "head": {"ref": "x"}}
@@ -115,6 +118,7 @@ def test_a_task_waits_for_a_gate_a_run_and_a_pull_request(yard: Yard, forge: For
     stop(process)
 
 
+@pytest.mark.sampled(0)
 def test_a_forge_that_fails_is_said_once_and_nothing_changes(yard: Yard, forge: Forge) -> None:
     yard.flyball("hold")
     forge.fails = 500

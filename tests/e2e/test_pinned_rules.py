@@ -54,6 +54,7 @@ def test_an_old_event_changed_by_the_agent_is_seen_before_anything_is_certified(
     assert "event 1" in place.fb("check").out
 
 
+@pytest.mark.sampled(0)
 def test_a_hook_that_leaves_something_beside_it_is_no_tampering(place: Place) -> None:
     hook = place.repo / ".git/hooks/pre-commit"
     hook.write_text('#!/bin/sh\ndate > "$(dirname "$0")/last-run"\ngrep -q good calc.py\n')
@@ -63,6 +64,7 @@ def test_a_hook_that_leaves_something_beside_it_is_no_tampering(place: Place) ->
     assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
 
 
+@pytest.mark.sampled(0)
 def test_hooks_of_a_folder_in_the_repository_find_each_other(place: Place) -> None:
     """As husky lays them out: what git runs looks for the user's own script one folder up."""
     files = {"_/pre-commit": '#!/bin/sh\n. "$(dirname "$0")/h"\n', "pre-commit": "grep -q good calc.py\n"}

@@ -33,6 +33,7 @@ def env(place: Place) -> dict[str, str]:
     return {"PYTHONPATH": os.fspath(site)}
 
 
+@pytest.mark.sampled(0)
 def test_an_installed_package_adds_an_agent(place: Place, env: dict[str, str]) -> None:
     done = place.fb(
         "run",

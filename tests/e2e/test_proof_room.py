@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from tests.e2e.helpers import FIXED, QUICK_PROOF, Place, eventually
 
 PATIENT = """proof.commands=["trap 'exit 0' TERM; grep -q a.+.b calc.py || exit 1; sleep 60 & wait"]"""
@@ -21,6 +22,7 @@ def test_a_proof_that_outlived_its_time_has_failed_though_it_exits_0(place: Plac
     assert any("it exceeded its time limit" in text for text in asked), "the agent is told what was wrong"
 
 
+@pytest.mark.sampled(0)
 def test_hooks_leave_what_setup_made_to_the_proofs_after_them(place: Place) -> None:
     hook = place.repo / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\ntest -e deps/last && grep -q good calc.py\n")
@@ -31,6 +33,7 @@ def test_hooks_leave_what_setup_made_to_the_proofs_after_them(place: Place) -> N
     assert (said.code, said.json["stop_reason"]["code"]) == (0, "completed")
 
 
+@pytest.mark.sampled(0)
 def test_a_setup_that_outlives_its_driver_is_attended_and_not_cleared_away(place: Place) -> None:
     setup = 'workspace.setup=["mkdir deps; touch deps/first; sleep 2; touch deps/last"]'
     agent = place.script(coder=[REPAIRS])

@@ -78,6 +78,7 @@ FAILURES: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled(0)
 def test_a_forge_that_fails_is_said_and_tried_again(yard: Yard, forge: Forge) -> None:
     """One run that meets every failure after another, and then gets its one pull request."""
     ran = None

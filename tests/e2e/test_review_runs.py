@@ -65,6 +65,7 @@ def test_done_while_the_proof_fails_goes_to_the_reviewer_who_is_shown_it(yard: Y
     assert "Use plus." in told(author)
 
 
+@pytest.mark.sampled(0)
 def test_ctrl_c_interrupts_and_resume_goes_on_at_the_saved_state(yard: Yard) -> None:
     script = yard.script(author=[GOOD_TURN], reviewer=[{**PASS, "sleep_s": 3}])
     process = yard.start(*yard.words(script, machine="review"))

@@ -142,6 +142,7 @@ def test_what_a_killed_rm_leaves_is_removed_by_the_next_pruning(place: Place) ->
     assert not any(run in path.name for path in place.state.glob("*/*")) and young.exists()
 
 
+@pytest.mark.sampled(0)
 def test_a_run_prunes_by_itself_at_most_once_a_day(place: Place) -> None:
     old = a_run(place, "one", 0, write={"calc.py": FIXED})
     assert place.fb("land", old).code == 0

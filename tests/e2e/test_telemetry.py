@@ -104,6 +104,7 @@ def test_metrics_are_sent_too(traced: Situation) -> None:
     assert sums["flyball.runs_now"].gauge.data_points[0].as_double == 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [("export", "@last"), ("stats",)])
 @pytest.mark.parametrize("url", ["localhost:4318", "ftp://x", "http://", "http://[", "http://127.0.0.1:1"])
 def test_a_collector_that_is_none_is_one_sentence(
@@ -113,6 +114,7 @@ def test_a_collector_that_is_none_is_one_sentence(
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1) and url in said.err
 
 
+@pytest.mark.sampled(0)
 def test_a_collector_that_is_gone_does_not_stop_a_run(traced: Situation) -> None:
     place = traced[0]
     agent = place.script("quick", coder=[{"write": {"calc.py": FIXED}}])

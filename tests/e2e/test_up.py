@@ -155,6 +155,7 @@ def test_a_risky_plan_waits_for_a_person_and_other_work_goes_on(yard: Yard) -> N
     stop(process)
 
 
+@pytest.mark.sampled(0)
 def test_an_expensive_plan_waits_for_a_person_and_on_hold_nothing_is_started(yard: Yard) -> None:
     """CTO-4: above the threshold of a task; an answer lets exactly this plan go on."""
     costly = add(yard, "Make add() add")
@@ -175,6 +176,7 @@ def test_an_expensive_plan_waits_for_a_person_and_on_hold_nothing_is_started(yar
     stop(process)
 
 
+@pytest.mark.sampled(0)
 def test_urgent_work_comes_between_and_the_interrupted_run_goes_on(yard: Yard) -> None:
     slow = {"sleep_s": 3, "say": "still at it"}
     first = add(yard, "Make add() add")
@@ -209,6 +211,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_done_twice(yard: Yard) -
     assert "Continue with `flyball up`" in yard.flyball("resume", lane.run).stderr
 
 
+@pytest.mark.sampled(0)
 def test_a_disk_that_fills_is_one_sentence_and_nothing_is_lost_or_done_twice(yard: Yard) -> None:
     first = add(yard, "Make add() add")
     process = up(yard, planner=[plan("Mend")], worker=[MEND])
@@ -226,6 +229,7 @@ def test_a_disk_that_fills_is_one_sentence_and_nothing_is_lost_or_done_twice(yar
     assert [len(rows(yard, machine=name)) for name in ("cto", "task")] == [1, 1]
 
 
+@pytest.mark.sampled(0)
 def test_a_plan_that_cannot_be_read_is_asked_for_again(yard: Yard) -> None:
     first = add(yard, "Make add() add")
     odd = [{"outcome": "planned", "data": {"steps": steps}} for steps in ("x", [{"name": "Mend"}])]
@@ -234,6 +238,7 @@ def test_a_plan_that_cannot_be_read_is_asked_for_again(yard: Yard) -> None:
     assert stop(process).count("failed: a plan is {steps: ") == 2 * 2, "also by the planner of the run below"
 
 
+@pytest.mark.sampled(0)
 def test_a_target_branch_that_was_deleted_is_asked_for_and_the_change_lands_on_it(yard: Yard) -> None:
     first, before = add(yard, "Make add() add"), yard.git("rev-parse", "HEAD")
     process = up(yard, "run.commit=merge", planner=[plan("Mend")], worker=[{"sleep_s": 1, **MEND}])
@@ -297,6 +302,7 @@ def test_the_backlog_takes_lists_and_refuses_what_cannot_be(yard: Yard) -> None:
     assert (sorted(left), add(yard, "Another")) == (["T1", "T2", "T3"], "T5"), "T4 was cancelled"
 
 
+@pytest.mark.sampled(0)
 def test_settings_are_read_anew_and_a_lane_with_nothing_to_do_makes_way_for_one_that_has_them(
     yard: Yard,
 ) -> None:
@@ -335,6 +341,7 @@ def test_a_task_that_waits_for_a_cancelled_one_is_named_and_can_be_changed(yard:
     assert json.loads(yard.flyball("task", "show", second, "--json").stdout)["after"] == []
 
 
+@pytest.mark.sampled(0)
 def test_the_tick_of_a_check_list_is_part_of_the_commit(yard: Yard) -> None:
     """CTO-6: of the item that was done, in the commit that does it; other items stay as they are, and none is imported
     twice."""
@@ -376,6 +383,7 @@ def test_in_the_background_it_runs_or_says_why_not(yard: Yard) -> None:
     assert yard.flyball("down").returncode == 0
 
 
+@pytest.mark.sampled(0)
 def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Yard) -> None:
     out = yard.repo / ".flyball" / "out"
     risky = add(yard, "Change the dependencies of the project")
@@ -407,6 +415,7 @@ def test_the_pages_say_what_goes_on_and_an_edit_is_kept_but_not_believed(yard: Y
     assert yard.flyball("check").returncode == 0
 
 
+@pytest.mark.sampled(0)
 def test_what_cannot_be_settled_by_rule_waits_for_a_person(yard: Yard) -> None:
     """CTO-13: the branch that results go to was deleted while nothing ran."""
     process = up(yard)
@@ -427,6 +436,7 @@ def test_what_cannot_be_settled_by_rule_waits_for_a_person(yard: Yard) -> None:
     stop(again)
 
 
+@pytest.mark.sampled(0)
 def test_a_change_that_is_riskier_than_its_plan_is_asked_about(yard: Yard) -> None:
     """CTO-3: the tier is computed again from the files of each turn; a person's yes is for that change."""
     first = add(yard, "Make add() add")

@@ -66,6 +66,7 @@ def drives(yard: Yard, pid: int) -> bool:
         return journal.holder(mailbox(yard.repo)).startswith(f"{pid}-")
 
 
+@pytest.mark.sampled(0)
 def test_killed_again_and_again_it_does_every_task_once(yard: Yard, request: pytest.FixtureRequest) -> None:
     chance, seen = random.Random(5), dict[tuple[str, int], str]()
     kills = int(request.config.getoption("--kills"))

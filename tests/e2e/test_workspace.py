@@ -633,6 +633,7 @@ def test_git_need_not_read_a_large_file_again_after_a_checkout(large: Workspace)
     assert int((large.git_dir / "index.proof").stat().st_mtime) > int((proof / "data.bin").stat().st_mtime)
 
 
+@pytest.mark.sampled(0)
 def test_a_large_file_changed_right_after_a_checkout_is_noticed(large: Workspace) -> None:
     large.restore(large.base_tree)
     with (large.checkout / "data.bin").open("r+b") as file:

@@ -14,6 +14,7 @@ from flyball.agents.sandbox import probe
 BOMB = "python3 -c 'import os, time; [os.fork() for _ in range(8)]; time.sleep(60)' {mark}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["bwrap", "landlock", "none"])
 def test_a_fork_bomb_is_ended_and_told(tmp_path: Path, sandbox: str) -> None:
     found = probe(sandbox)

@@ -228,7 +228,7 @@ BREAKS: list[
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("what", "places", "law", "seed"), BREAKS, ids=[row[0] for row in BREAKS])
 def test_a_break_is_found_by_its_law(what: str, places: Callable[[], Places], law: str, seed: int) -> None:
     with broken(places()):

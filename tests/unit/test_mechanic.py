@@ -297,6 +297,7 @@ HOPELESS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("files", "words"),
     [
@@ -334,7 +335,7 @@ SPIN = "end = time.process_time() + 0.4\n        while time.process_time() < end
 SLOW, QUICK = f"self.assertEqual(double(4), 8)\n        {SPIN}", "self.assertEqual(double(3), 6)"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     "lines",
     [(QUICK, f"sum(range(200_000)); {SLOW}"), (SLOW, f"sum(range(200_000)); {QUICK}"), (SLOW,)],
