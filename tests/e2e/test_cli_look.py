@@ -166,13 +166,13 @@ def test_log_output_shows_what_agents_and_proofs_wrote(seen: Place) -> None:
 
 @pytest.mark.parametrize("verb", ["show", "why", "log", "watch", "tell", "pause", "cancel", "stop"])
 def test_an_unknown_run_is_one_sentence_and_exit_2(seen: Place, verb: str) -> None:
-    said = seen.fb(verb, "zzz", *(["x"] if verb == "tell" else []))
-    assert (said.code, said.out) == (2, "") and said.err.count("\n") == 1 and "zzz" in said.err
+    said = seen.fb(verb, "no-run", *(["x"] if verb == "tell" else []))
+    assert (said.code, said.out) == (2, "") and said.err.count("\n") == 1 and "no-run" in said.err
 
 
 def test_a_name_of_other_bytes_than_utf8_is_unknown(seen: Place) -> None:
-    said = seen.fb("show", "zzz\udcff", env={})
-    assert (said.code, said.err.count("\n")) == (2, 1) and "zzz" in said.err
+    said = seen.fb("show", "no-run\udcff", env={})
+    assert (said.code, said.err.count("\n")) == (2, 1) and "no-run" in said.err
 
 
 def test_a_run_may_be_named_by_a_unique_beginning(seen: Place) -> None:

@@ -75,7 +75,7 @@ def test_what_a_question_does_not_take_is_refused_and_nothing_is_sent(waiting: P
     refused(waiting, "approve", one["question"])
     refused(waiting, "answer", one["question"])
     refused(waiting, "answer", f"{one['run']}.7", "x")
-    refused(waiting, "answer", "zzz", "x")
+    refused(waiting, "answer", "no-run", "x")
     for word in ("approve", "cancle", "redirct"):
         refused(waiting, "answer", one["question"], word, says="answer, redirect, cancel")
     open_question(waiting)

@@ -38,10 +38,10 @@ def test_json_prints_one_summary_object_and_progress_goes_to_stderr(place: Place
     assert said.json["stop_reason"]["code"] == "completed" and said.json["turns"] == 3
     assert "proof passed" in said.err and "uncommitted changes: note.txt." in said.err and "HEAD" in said.err
     assert "note.txt" not in place.git("ls-tree", "--name-only", said.json["branch"])
-    ended, unknown = place.fb("resume", "@last"), place.fb("resume", "zzz")
+    ended, unknown = place.fb("resume", "@last"), place.fb("resume", "no-run")
     assert (ended.code, unknown.code) == (2, 2) and one_sentence(ended.err) and one_sentence(unknown.err)
     assert "ALO_LOOP_NOT_PAUSED" in ended.err and "flyball retry" in ended.err
-    assert "ALO_LOOP_NOT_FOUND" in unknown.err and "zzz" in unknown.err
+    assert "ALO_LOOP_NOT_FOUND" in unknown.err and "no-run" in unknown.err
 
 
 def test_without_a_proof_command_the_output_says_unproven(place: Place) -> None:

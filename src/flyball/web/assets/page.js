@@ -1,12 +1,14 @@
 "use strict";
 // Shows what is new every few seconds. A page with a form is never changed under the reader's hand: a notice says so.
 const PAUSE = 3000;
+const PATIENCE = 10000;
 const page = document.documentElement;
 const lost = document.getElementById("lost");
 const news = document.getElementById("news");
 
 async function look() {
-  const reply = await fetch(location.href, { headers: { "If-None-Match": page.dataset.stamp }, cache: "no-store" });
+  const known = { "If-None-Match": page.dataset.stamp };
+  const reply = await fetch(location.href, { headers: known, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   lost.hidden = reply.ok || reply.status === 304;
   if (!reply.ok) return;
   const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
