@@ -207,7 +207,7 @@ def _unittest_passed(text: str) -> int | None:
 _PASSED: tuple[Reader, ...] = (
     _sum(r"^(?:=+ )?(?:\d+ [a-z]+, )*(\d+) passed\b[^\n]* in \d[\d.]*\s?s\b"),  # pytest
     _unittest_passed,
-    _sum(r"^\s*Tests:?[^\S\n]{2,}(?:[^\n]*\D)?(\d+) passed\b"),  # jest, vitest
+    _sum(r"^\s*Tests:?[^\S\n]{2,}(?=\S)(?:[^\n]*\D)?(\d+) passed\b"),  # jest, vitest
     _sum(r"^\s*(\d+) passing\b"),  # mocha
     _sum(r"^(?:#|ℹ) pass (\d+)$"),  # node:test
     _sum(r"^test result: \w+\. (\d+) passed;"),  # cargo test
