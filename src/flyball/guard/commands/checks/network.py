@@ -24,7 +24,8 @@ _REMOTE = re.compile(r"[^/]*:.*|\w+://.*")
 
 
 _GUARD = re.compile(
-    r":8765\b|/(?:api/)?(?:approv|answer|grant|trust|land|runs?/[^/]+/(?:approve|answer))", re.IGNORECASE
+    r":(?:8765|8788)\b|/(?:api/)?(?:approv|answer|grant|trust|land|runs?/[^/]+/(?:approve|answer))",
+    re.IGNORECASE,
 )
 
 

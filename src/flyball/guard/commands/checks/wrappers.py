@@ -22,7 +22,7 @@ WORDS_MOST = 32
 _SHELL_OPTIONS = word_set(
     "pipefail errexit nounset xtrace noglob noclobber verbose nullglob globstar failglob"
 )
-_GUARDS = Lazy(r"\b8765\b|flyball|claude|codex|gemini|bwrap|opencode|keeper")
+_GUARDS = Lazy(r"\b(?:8765|8788)\b|flyball|claude|codex|gemini|bwrap|opencode|keeper")
 _SQL = Lazy(
     r"\bdrop\s+(?:table|database|schema|user|role|index|view)|\btruncate\b|\bdelete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb"
     r"|dropdatabase|\.drop\(|\bcopy\b.*\bprogram\b|\\!|^\s*system\s|\binto\s+(?:out|dump)file|xp_cmdshell|pg_read_file|lo_import"
