@@ -111,6 +111,7 @@ def test_a_proof_that_does_not_notice_a_broken_change_proves_nothing(yard: Yard)
     assert (ran.exit, ran.code, ran.stop_reason["rule"]) == (3, "wait.approval", "evidence")
 
 
+@pytest.mark.sampled(0)
 def test_a_test_that_passes_only_now_and_then_is_flaky(yard: Yard) -> None:
     yard.make({"test_calc.py": FLAKY.format(counter=str(yard.folder / "counter"))})
     ran = wrote(
@@ -136,6 +137,7 @@ def test_no_proof_leaves_anything_to_a_later_one(yard: Yard) -> None:
     assert evidence(yard, ran.run)["pass_to_pass_count"] == 1
 
 
+@pytest.mark.sampled(0)
 def test_where_tests_were_red_before_no_worse_is_enough(yard: Yard) -> None:
     yard.make({"calc.py": TWO_BUGS, "test_calc.py": TWO_TESTS})
     assert wrote(yard, {"calc.py": ONE_LEFT}).code == "limit.fix_attempts"

@@ -211,6 +211,7 @@ class AgainTest(unittest.TestCase):
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", [UNITTEST, PYTEST], ids=["unittest", "pytest"])
 def test_a_test_that_has_to_pass_twice_is_reported_once_with_the_worse_result(
     folder: Path, command: str

@@ -13,6 +13,7 @@ WITH_DEPS = 'proof.commands=["test -e deps/first && test -e deps/last && grep -q
 REPAIRS = {"write": {"calc.py": FIXED}}
 
 
+@pytest.mark.sampled(0)
 def test_a_proof_that_outlived_its_time_has_failed_though_it_exits_0(place: Place) -> None:
     agent = place.script(coder=[REPAIRS])
     limits = ("--set", "proof.timeout=1s", "--set", "limits.fix=1", "--set", PATIENT)

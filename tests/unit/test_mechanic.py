@@ -276,6 +276,7 @@ def test_a_program_that_tests_start_as_a_process_of_its_own(tmp_path: Path) -> N
     assert "Repaired code_.py:3" in turn(folder).message and passes(folder)
 
 
+@pytest.mark.sampled(0)
 def test_a_conftest_that_imports_the_project(tmp_path: Path) -> None:
     code = "def double(x):\n    return x * 3\n"
     conftest = (
@@ -321,6 +322,7 @@ def test_what_it_cannot_repair_it_says_and_leaves_as_it_was(
     assert contents(folder) == before
 
 
+@pytest.mark.sampled(0)
 def test_an_edit_that_passes_by_the_chance_of_a_set_is_no_repair(tmp_path: Path) -> None:
     code = "WORDS = {'tea', 'milk', 'salt', 'rice', 'bread', 'eggs'}\n\n\ndef first():\n    return list(WORDS)[7]\n"
     env = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -377,6 +379,7 @@ def test_it_ends_within_its_time_and_goes_on_where_it_was(tmp_path: Path) -> Non
     assert tried[1] > tried[0] > 0
 
 
+@pytest.mark.sampled(0)
 def test_a_repair_that_was_put_back_is_not_offered_again_but_an_interrupted_one_is(tmp_path: Path) -> None:
     code, tests = BUGS["operator"]
     folder = project(tmp_path, code_=code, test_code=checks(*tests))

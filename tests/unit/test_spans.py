@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from flyball.domain import events as e
@@ -103,6 +104,7 @@ def test_a_sender_that_fails_or_raises_loses_spans_and_nothing_else() -> None:
         assert live.lost == len(spans(played))
 
 
+@pytest.mark.sampled(0)
 def test_a_full_queue_loses_what_comes_and_never_blocks() -> None:
     gate, sent = threading.Event(), list[Span]()
 
