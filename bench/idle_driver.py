@@ -55,12 +55,13 @@ def _up(app: App, repo: Path) -> None:
         lanes = Lanes(app, session.supervisor, _request(repo))
         session.standing = True
         lanes.open()
+        lanes.outdated.clear()  # they began with other settings, and are to stay
         assert len(session.roots) == RUNS
         session.drive(lambda: lanes.feed() or bool(_ready(said)), lanes.until)
 
 
 def _request(repo: Path) -> RunRequest:
-    return RunRequest(task=OBJECTIVE, repo=repo, machine="cto", agents=("mechanic",))
+    return RunRequest(task=OBJECTIVE, repo=repo, machine="cto", agents=("command:true",))
 
 
 def _ready(said: list[bool]) -> None:

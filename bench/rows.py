@@ -99,7 +99,7 @@ def _listings(app: App) -> Iterator[tuple[str, Callable[[], object]]]:
         yield (
             f"task ls {words}",
             lambda asked=asked: json.dumps(
-                [tasks.facts_of_task(row) for row in tasks.listing(app, REPO, **asked)[0]]
+                [tasks.facts_of_task(row) for row in tasks.listing(app, REPO, **asked).started]
             ),
         )
 
