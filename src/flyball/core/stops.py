@@ -3,10 +3,10 @@
 When a rate limit ends a turn, another agent takes over meanwhile, or the run waits (LOOP-5).
 
 A worker's files are proved from time to time, as a probe (LOOP-3), because new trees alone count as progress only for a
-while. A probe is due after `probe` changed turns without a proof, when the worker stops changing files that were not proved yet, and
-once more when the files passed one and the worker neither changes them nor says that it is done. A probe is neither a turn nor a gate. Two in a row with no fewer failing
-tests open the circuit (`stalled`). If the same files pass two, a person is asked: only the worker or a person says that
-the task is done.
+while. A probe is due after `probe` changed turns without a proof, when the worker stops changing files that were not
+proved yet, and once more when the files passed one and the worker neither changes them nor says that it is done. A probe
+is neither a turn nor a gate. Two in a row with no fewer failing tests open the circuit (`stalled`). If the same files
+pass two, a person is asked: only the worker or a person says that the task is done.
 
 How long a run may stay in a state before somebody is told (TASK-6): at 80 % the journal says so, at 100 % people are
 notified, at 150 % it shows in the inbox. Time in state is the time since the state was entered, whatever the run's

@@ -121,16 +121,16 @@ def missing(ticket: Ticket, outcomes: Mapping[str, str]) -> list[str]:
     return [name for name in ticket.trigger.after if not outcomes.get(name, "").startswith("done")]
 
 
-def ready(backlog_: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
+def ready(queue: Backlog, outcomes: Mapping[str, str]) -> list[Ticket]:
     """The tickets that can be started now, the most urgent first."""
-    if backlog_.held:
+    if queue.held:
         return []
-    return [one for one in backlog_.tickets if not one.trigger.later and not missing(one, outcomes)]
+    return [one for one in queue.tickets if not one.trigger.later and not missing(one, outcomes)]
 
 
-def circle(backlog_: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
+def circle(queue: Backlog, ticket: str, after: Iterable[str]) -> list[str]:
     """The cycle in which a ticket would wait for itself; empty if there is none."""
-    waits = {one.id: one.trigger.after for one in backlog_.tickets} | {ticket: tuple(after)}
+    waits = {one.id: one.trigger.after for one in queue.tickets} | {ticket: tuple(after)}
     way, visited = [ticket], set[str]()
 
     def walk(name: str) -> bool:

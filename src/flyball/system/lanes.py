@@ -130,9 +130,9 @@ class Lanes:
         self.checked = self.app.clock.now()
         if self.app.dirs.is_prune_due(self.checked):
             prune_daily(self.app)
-        mismatches_ = mismatches(self.app, self.repo.root, self.runs, self.forge_state)
-        news = [one for one in mismatches_ if one not in self.known]
-        self.known = set(mismatches_)
+        differences = mismatches(self.app, self.repo.root, self.runs, self.forge_state)
+        news = [one for one in differences if one not in self.known]
+        self.known = set(differences)
         for lane in self.lanes:
             about = [one for one in news if one.run in ("", lane)]
             if about:
@@ -153,12 +153,12 @@ class Lanes:
             self.look()
         self._fire()
         self._ask_forge()
-        backlog_ = backlog(self._honest())
-        waiting = ready(backlog_, self.outcomes() | met(self.app, backlog_, self.forge_state))
+        queue = backlog(self._honest())
+        waiting = ready(queue, self.outcomes() | met(self.app, queue, self.forge_state))
         if self._renew() or self._hand_over() or self._make_room() or self._wake_stranded(waiting):
             return True
         try:
-            return self._give(backlog_, waiting[0]) if waiting else False
+            return self._give(queue, waiting[0]) if waiting else False
         except WorkspaceError as problem:  # the task stays in the backlog
             return self._unusable(Mismatch("", str(problem), grave=True))
 
@@ -225,7 +225,7 @@ class Lanes:
     def _honest(self) -> list[Message]:
         return [message for message in self.app.journal.mail(self.box) if not self.app.seals.fault(message)]
 
-    def _give(self, backlog_: Backlog, ticket: Ticket) -> bool:
+    def _give(self, queue: Backlog, ticket: Ticket) -> bool:
         runs = self.runs
         way = next((run for run in runs if makes_way(run) and outranks(run, ticket.trigger)), None)
         free = next((run for run in runs if listens(run)), None)
@@ -233,7 +233,7 @@ class Lanes:
         lane = way or (free if len(busy) < self.parallel else None)
         if lane is not None:
             trigger = self._placed(ticket.trigger)
-            self.supervisor.give(lane.id, trigger, self.box, (*ticket.messages, *backlog_.spent))
+            self.supervisor.give(lane.id, trigger, self.box, (*ticket.messages, *queue.spent))
             return True
         less = [run for run in busy if outranks(run, ticket.trigger) and not run.asked]
         if less and len(busy) >= self.parallel:
@@ -278,8 +278,8 @@ class Lanes:
         """New issues and red CI become tasks. What could not be read is reported once, and changes nothing."""
         if self.forge is None or not self.lanes:
             return
-        backlog_ = self.app.backlog(self.repo.root)
-        self.forge.want(forge_watch.wanted(self.settings, self.repo, backlog_))
+        queue = self.app.backlog(self.repo.root)
+        self.forge.want(forge_watch.wanted(self.settings, self.repo, queue))
         state = self.forge.news()
         if state is None:
             return
@@ -291,7 +291,7 @@ class Lanes:
         if not state.tasks and not red:
             return
         started = tasks.started(self.app, self.repo.root)
-        ids = {one.id for one in backlog_.tickets} | started.keys()
+        ids = {one.id for one in queue.tickets} | started.keys()
         for trigger in (*(state.tasks or ()), *(forge_watch.still_red(one, started) for one in red)):
             if trigger.ticket not in ids:
                 self.app.leave(self.repo.root, trigger, "github")
